@@ -8,7 +8,7 @@
 //! two.
 
 use viaduct_cluster::config::{Arrivals, ClusterConfig};
-use viaduct_cluster::workload::{PatternError, Targets};
+use viaduct_cluster::workload::{Pattern, PatternError, Targets};
 use viaduct_cluster::{RECEIVES_AT_FIRST, connections_kept};
 use viaduct_topology::HostId;
 
@@ -54,7 +54,12 @@ impl Cost {
     /// When the pattern does not fit the network.
     pub(crate) fn of(config: &ClusterConfig) -> Result<Self, PatternError> {
         let topology = &config.topology;
-        let targets = Targets::new(&config.traffic.pattern, topology, config.run.seed)?;
+        // A graph of operations is taken to send anywhere.
+        let pattern = match config.traffic.application() {
+            Some(_) => &Pattern::Uniform,
+            None => &config.traffic.pattern,
+        };
+        let targets = Targets::new(pattern, topology, config.run.seed)?;
         let hosts = f64::from(topology.host_count());
         let processes = f64::from(config.hosts.processes);
         let sending = f64::from(topology.host_count() - targets.silent_hosts()) * processes;
@@ -106,6 +111,7 @@ fn expected_messages(config: &ClusterConfig, sending: f64) -> Option<f64> {
             sending * span.picoseconds() as f64 / interval.mean_picoseconds()
         }
         Arrivals::Listed(list) => list.count_before(span) as f64,
+        Arrivals::Application(application) => application.messages() as f64,
         Arrivals::PingPong | Arrivals::Window(_) => return limit,
     };
     Some(limit.map_or(posted, |limit| posted.min(limit)))

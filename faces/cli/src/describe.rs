@@ -4,7 +4,7 @@ use viaduct_cluster::bounds::{LoadBounds, load_bounds};
 use viaduct_cluster::config::{Arrivals, ClusterConfig};
 use viaduct_engine::Time;
 use viaduct_report::{Summary, count, percent, quantity, scaled_count};
-use viaduct_scenario::{KeyName, format_size, key};
+use viaduct_scenario::{KeyName, UNTIL_ALL_HAVE_ENDED, format_size, key};
 use viaduct_topology::LinkClass;
 
 use crate::jobs::Plan;
@@ -158,12 +158,12 @@ fn sizes(config: &ClusterConfig) -> String {
     if min == max {
         return format_size(min);
     }
+    let range = format!("{} to {}", format_size(min), format_size(max));
+    if config.traffic.application().is_some() {
+        return range;
+    }
     let mean = scaled_count(size.mean_bytes());
-    format!(
-        "{} to {} (mean {mean} bytes)",
-        format_size(min),
-        format_size(max)
-    )
+    format!("{range} (mean {mean} bytes)")
 }
 
 fn arrivals(config: &ClusterConfig) -> String {
@@ -187,15 +187,34 @@ fn arrivals(config: &ClusterConfig) -> String {
         Arrivals::PingPong => "ping-pong".to_owned(),
         Arrivals::Window(1) => format!("one under way {each}"),
         Arrivals::Listed(list) => format!("a list of {}", count(list.len() as u64)),
+        Arrivals::Application(application) => {
+            let graph = application.graph();
+            let what = application.request().map_or_else(
+                || "a graph".to_owned(),
+                |request| format!("{} by {}", request.collective, request.algorithm),
+            );
+            let (ranks, operations) = (graph.ranks().into(), graph.len() as u64);
+            format!(
+                "{what}: {} ranks, {} operations",
+                count(ranks),
+                count(operations)
+            )
+        }
         Arrivals::Window(window) => format!("up to {window} under way {each}"),
     }
 }
 
 fn times(config: &ClusterConfig) -> String {
     let until = config.run.until;
+    if config.traffic.application().is_some() && until == UNTIL_ALL_HAVE_ENDED {
+        return "until all operations have ended".to_owned();
+    }
     let ends_early = config.run.messages_max.is_some()
         || config.run.events_max.is_some()
-        || matches!(config.traffic.arrivals, Arrivals::Listed(_));
+        || matches!(
+            config.traffic.arrivals,
+            Arrivals::Listed(_) | Arrivals::Application(_)
+        );
     let at_most = if ends_early { " at most" } else { "" };
     match config.run.warmup {
         Time::ZERO => format!("{until}{at_most}"),

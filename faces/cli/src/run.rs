@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::result::RunResult;
+use viaduct_operations::collective::Algorithm;
 use viaduct_report::{
     CellOutcome, DirectoryError, REPORT_FILE, RunDirectory, RunIdentity, StudyOutcome, Summary,
     cell_table, document, run_cells_table, scenario_hash,
@@ -230,10 +232,27 @@ fn next_line(scenario: &str, plan: &Plan, outcome: &StudyOutcome) -> String {
                 .collect();
             format!("{scenario}{}", set.concat())
         }
+        [only] if is_application(&only.configs) => match other_algorithm(&only.configs) {
+            Some(algorithm) => format!("{scenario} --set traffic.algorithm={algorithm}"),
+            None => format!("{scenario} --set traffic.placement=random"),
+        },
         _ if outcome.runs().count() == 1 => format!("{scenario} --seeds 5"),
         _ => return String::new(),
     };
     format!("  next     viaduct run {command}\n")
+}
+
+fn is_application(configs: &[ClusterConfig]) -> bool {
+    let mut all = configs.iter();
+    all.any(|config| config.traffic.application().is_some())
+}
+
+/// Another way to do the collective that the hosts did.
+fn other_algorithm(configs: &[ClusterConfig]) -> Option<Algorithm> {
+    let application = configs.first()?.traffic.application()?;
+    let request = application.request()?;
+    let mut all = request.collective.algorithms().iter().copied();
+    all.find(|algorithm| *algorithm != request.algorithm)
 }
 
 #[cfg(test)]

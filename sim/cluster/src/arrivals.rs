@@ -13,6 +13,9 @@ impl<P: Programs> Cluster<P> {
     /// A process's own time to send has come.
     pub(crate) fn handle_arrival(&mut self, process: u32) {
         let now = self.queue.now();
+        if self.operations.is_some() {
+            return self.begin_rank(process);
+        }
         if now >= self.config.traffic.stop {
             return;
         }
@@ -142,6 +145,15 @@ impl<P: Programs> Cluster<P> {
             }
             return;
         }
+        self.post_wish(wish);
+    }
+
+    /// Posts a message for which there is a buffer, and tells the application that it is posted.
+    #[inline]
+    pub(crate) fn post_wish(&mut self, wish: BlockedPost) {
         self.post(wish);
+        if self.operations.is_some() {
+            self.note_posted(&wish);
+        }
     }
 }

@@ -138,7 +138,7 @@ pub fn load_bounds(config: &ClusterConfig) -> Result<Option<LoadBounds>, Pattern
     let interval = match &config.traffic.arrivals {
         Arrivals::Open(interval) => interval,
         Arrivals::Listed(list) => return listed::load_bounds(config, list).map(Some),
-        Arrivals::PingPong | Arrivals::Window(_) => return Ok(None),
+        Arrivals::PingPong | Arrivals::Window(_) | Arrivals::Application(_) => return Ok(None),
     };
     let topology = &*config.topology;
     let targets = Targets::new(&config.traffic.pattern, &config.topology, config.run.seed)?;

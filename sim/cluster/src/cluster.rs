@@ -27,13 +27,14 @@ use viaduct_topology::{HostId, LinkId};
 
 use crate::accounting::Accounting;
 use crate::background::Sources;
-use crate::config::{Arrivals, ClusterConfig};
+use crate::config::{Arrivals, ClusterConfig, TrafficConfig};
 use crate::error::RunError;
 use crate::event::Event;
 use crate::failures::Failures;
 use crate::host::{AlignedNic, Host, Process};
 use crate::idle::Idle;
 use crate::message::{Message, MessageId, Messages};
+use crate::operations::Operations;
 use crate::path::Priced;
 use crate::programs::guest::Guests;
 use crate::programs::{NoPrograms, OF_PROGRAM, Programs};
@@ -154,6 +155,8 @@ pub struct Cluster<P: Programs> {
     pub(crate) sources: Sources,
     /// Transfers of theirs that have ended.
     pub(crate) transfers: u64,
+    /// How far the application is that hosts carry out, if they do.
+    pub(crate) operations: Option<Box<Operations>>,
     /// What is kept for programs.
     pub(crate) guests: Guests,
     /// Who watches; see [`crate::why`] and [`crate::record`].
@@ -207,6 +210,8 @@ impl<P: Programs> Cluster<P> {
                 process_count = 0;
                 Targets::nobody(&config.topology)
             }
+            // Its operations say it.
+            _ if config.traffic.application().is_some() => Targets::nobody(&config.topology),
             pattern => Targets::new(pattern, &config.topology, config.run.seed)?,
         };
         let mut network = Network::new(
@@ -295,9 +300,13 @@ impl<P: Programs> Cluster<P> {
             failures,
             sources,
             transfers: 0,
+            operations: Operations::of(&config),
             guests: Guests::new(if P::EXIST { host_count } else { 0 }),
             observer: None,
-            windows: LinkWindows::new(topology, config.run.until),
+            windows: match has_growing_windows(&config.traffic) {
+                true => LinkWindows::growing(topology),
+                false => LinkWindows::new(topology, config.run.until),
+            },
             series: Vec::new(),
             violations: Vec::new(),
             completions_taken: 0,
@@ -347,6 +356,15 @@ impl<P: Programs> Cluster<P> {
             if self.idle.is_due() {
                 self.release_idle();
             }
+            if self.is_application_over() {
+                if !self.is_draining {
+                    self.close_use(self.now());
+                }
+                return match self.stalled() {
+                    None => Ended::Finished,
+                    Some(_) => Ended::Stalled,
+                };
+            }
             if self.stands_still {
                 self.close_use(self.now());
                 return Ended::Deadlock;
@@ -372,7 +390,7 @@ impl<P: Programs> Cluster<P> {
     fn next_event(&mut self, limit: Time) -> Option<Event<P::Event>> {
         self.network.settle(&mut self.queue);
         let (time, event) = self.queue.pop_until(limit)?;
-        if P::EXIST && self.has_account() {
+        if self.has_growing_windows() {
             self.close_windows(time);
         }
         Some(event)
@@ -487,9 +505,23 @@ impl<P: Programs> Cluster<P> {
     fn end_of_traffic(&self) -> Time {
         let now = self.queue.now();
         match self.config.traffic.arrivals {
-            Arrivals::Listed(_) => now,
+            Arrivals::Listed(_) | Arrivals::Application(_) => now,
             _ => now.max(self.config.traffic.stop.min(self.config.run.until)),
         }
+    }
+
+    /// Whether windows of the time series grow, and end without events.
+    #[inline]
+    pub(crate) fn has_growing_windows(&self) -> bool {
+        match P::EXIST {
+            true => self.has_account(),
+            false => self.operations.is_some(),
+        }
+    }
+
+    /// Whether messages are what somebody has chosen, and no sample of anything.
+    pub(crate) fn is_chosen(&self) -> bool {
+        P::EXIST || self.operations.is_some()
     }
 
     /// Events so far: those of the queue, and heads that were matched without one.
@@ -575,6 +607,7 @@ impl<P: Programs> Cluster<P> {
             Event::Reaped(message) => self.handle_reaped(message),
             Event::Reposted(message) => self.handle_reposted(message),
             Event::SendReaped(process) => self.post_window(process),
+            Event::Operation(place) => self.handle_operation(place),
             Event::Acknowledged(message) => self.handle_acknowledgement(message),
             Event::GivesUp(message) => self.give_up(message),
             Event::Refused(process) => self.handle_refused(process),
@@ -632,13 +665,19 @@ impl<P: Programs> Cluster<P> {
     fn schedule_start(&mut self) {
         let config = Arc::clone(&self.config);
         let start = config.traffic.start;
-        for process in 0..self.processes.len() as u32 {
+        let sending = match self.operations {
+            // Its ranks post what their operations say.
+            Some(_) => 0,
+            None => self.processes.len() as u32,
+        };
+        self.schedule_ranks(start);
+        for process in 0..sending {
             if self.targets.possible_targets(HostId(self.host_of(process))) == 0 {
                 continue;
             }
             match &config.traffic.arrivals {
                 Arrivals::Open(_) => self.schedule_arrival(process, start),
-                Arrivals::PingPong => {
+                Arrivals::PingPong | Arrivals::Application(_) => {
                     self.queue.schedule(start, Event::Arrival(process));
                 }
                 Arrivals::Window(_) => {
@@ -668,7 +707,7 @@ impl<P: Programs> Cluster<P> {
             self.idle_events += 1;
         }
         // Programs last as long as they do: nobody knows how long a window would be.
-        if !P::EXIST {
+        if !P::EXIST && !has_growing_windows(&config.traffic) {
             self.queue
                 .schedule(self.windows.next_end(), Event::WindowEnds);
             self.idle_events += 1;
@@ -754,12 +793,19 @@ impl ClusterConfig {
         self.links.rate_of(&self.topology, link)
     }
 
-    /// Whether a list of messages is for this cluster.
+    /// Whether a list of messages or an application is for this cluster.
     fn check_list(&self) -> Result<(), RunError> {
+        let cluster = (self.topology.host_count(), self.hosts.processes);
+        if let Some(application) = self.traffic.application() {
+            let made_for = application.made_for();
+            return match made_for == cluster {
+                true => Ok(()),
+                false => Err(RunError::PlacedOnAnother { made_for, cluster }),
+            };
+        }
         let Arrivals::Listed(list) = &self.traffic.arrivals else {
             return Ok(());
         };
-        let cluster = (self.topology.host_count(), self.hosts.processes);
         if list.made_for() != cluster {
             return Err(RunError::ListedForOthers {
                 list: list.made_for(),
@@ -782,6 +828,11 @@ impl ClusterConfig {
         self.links.switching == Switching::CutThrough
             && self.host.mechanism.forwarding() == Switching::CutThrough
     }
+}
+
+/// Whether nobody knows how long a run of such traffic will be.
+const fn has_growing_windows(traffic: &TrafficConfig) -> bool {
+    traffic.application().is_some()
 }
 
 /// The number of the flow from one process to another, each by its number on its host.

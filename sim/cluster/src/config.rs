@@ -11,7 +11,9 @@ use viaduct_topology::Topology;
 use crate::background::Background;
 use crate::error::RunError;
 use crate::faults::{Detection, Fault};
-use crate::workload::{Interval, MessageList, MessageOperation, Pattern, SizeDistribution};
+use crate::workload::{
+    Application, Interval, MessageList, MessageOperation, Pattern, SizeDistribution,
+};
 
 /// Everything that decides a run. Equal configurations give equal results to the bit.
 #[derive(Clone, Debug)]
@@ -108,14 +110,41 @@ impl TrafficConfig {
         }
     }
 
+    /// The messages of a graph of operations, all of them sends. What is due at `stop` or later is
+    /// not begun.
+    #[must_use]
+    pub fn of_application(application: Arc<Application>, start: Time, stop: Time) -> Self {
+        let (least, most) = application.bytes_range();
+        let sizes = SizeDistribution::uniform(least, most);
+        Self {
+            pattern: Pattern::Pairs(Vec::new()),
+            size: sizes.unwrap_or_else(|_| SizeDistribution::constant(most)),
+            arrivals: Arrivals::Application(application),
+            operation: MessageOperation::Send,
+            reliability: ReliabilityLevel::ReliableDelivery,
+            start,
+            stop,
+        }
+    }
+
+    /// The graph of operations that is carried out, if it is one.
+    #[must_use]
+    pub const fn application(&self) -> Option<&Arc<Application>> {
+        match &self.arrivals {
+            Arrivals::Application(application) => Some(application),
+            _ => None,
+        }
+    }
+
     /// Whether there may be messages of an operation.
     #[must_use]
     pub fn has(&self, operation: MessageOperation) -> bool {
         match &self.arrivals {
             Arrivals::Listed(list) => list.has(operation),
-            Arrivals::Open(_) | Arrivals::PingPong | Arrivals::Window(_) => {
-                self.operation == operation
-            }
+            Arrivals::Open(_)
+            | Arrivals::PingPong
+            | Arrivals::Window(_)
+            | Arrivals::Application(_) => self.operation == operation,
         }
     }
 
@@ -155,6 +184,9 @@ pub enum Arrivals {
     /// Open loop: at the times of a list, counted from the start of the traffic, whatever became
     /// of the earlier ones. Targets and sizes are the list's too; see [`TrafficConfig::listed`].
     Listed(Arc<MessageList>),
+    /// As a graph of operations says: when what a message waits for has happened. See
+    /// [`TrafficConfig::of_application`].
+    Application(Arc<Application>),
 }
 
 /// How long a run lasts.

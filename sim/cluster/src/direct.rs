@@ -184,7 +184,7 @@ impl<P: Programs> Cluster<P> {
         };
         self.follow_move(id, 0..usize::MAX, span);
         self.follow_buffer(id);
-        self.send_again(process, now);
+        self.send_again(process, id, now);
         self.free_buffer(host);
         self.schedule_tail_directly(id);
     }
@@ -219,6 +219,9 @@ impl<P: Programs> Cluster<P> {
         self.accounting
             .delivered_directly(message, hosts, moved, now);
         let repost = self.take_completions(target);
+        if self.operations.is_some() {
+            self.note_taken(id);
+        }
         if matches!(self.config.traffic.arrivals, Arrivals::PingPong) {
             let is_open = now < self.config.traffic.stop && now <= self.config.run.until;
             if is_open {

@@ -33,6 +33,17 @@ pub enum RunError {
         /// Those of the cluster.
         cluster: (u32, u32),
     },
+    /// An application is placed on another cluster.
+    #[error(
+        "the application is placed on {} hosts of {} processes; the cluster has {} of {}",
+        made_for.0, made_for.1, cluster.0, cluster.1
+    )]
+    PlacedOnAnother {
+        /// Hosts, and processes on each, that it is placed on.
+        made_for: (u32, u32),
+        /// Those of the cluster.
+        cluster: (u32, u32),
+    },
     /// The configuration's sizes leave out messages of its list.
     #[error(
         "the list has messages of {} to {} bytes, the sizes say {} to {}; use `TrafficConfig::listed`",

@@ -45,6 +45,9 @@ pub(crate) enum Event<E> {
     Background(u32),
     /// What was stored on its way, and is no message, goes on.
     GoesOn(JourneyId),
+    /// An operation of a graph has ended, or a message within a host has come: see
+    /// [`crate::operations`].
+    Operation(u32),
     /// Another device on a host's bus begins a transfer.
     DeviceTransfer(u32),
     /// The warm-up ends.

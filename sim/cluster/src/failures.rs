@@ -232,6 +232,9 @@ impl<P: Programs> Cluster<P> {
         }
         let id = self.messages.post(wish, Ends::NONE);
         self.drop_message(id, cause::NO_CONNECTION);
+        if self.operations.is_some() {
+            self.note_left(wish.number, self.queue.now());
+        }
         self.messages.remove(id);
         if matches!(self.config.traffic.arrivals, Arrivals::Window(_)) {
             // It tries again when the hosts would have noticed.
@@ -507,8 +510,8 @@ impl<P: Programs> Cluster<P> {
         message.is_awaited = false;
         let process = message.source;
         let host = self.host_of(process);
+        self.send_again(process, id, now);
         self.remove_message(id);
-        self.send_again(process, now);
         self.free_buffer(host);
     }
 
@@ -581,7 +584,7 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn hear(&mut self, id: MessageId) {
         let (process, _) = self.messages.get(id).ends_as_posted();
         self.follow_buffer(id);
-        self.send_again(process, self.queue.now());
+        self.send_again(process, id, self.queue.now());
         self.free_buffer(self.host_of(process));
     }
 

@@ -174,15 +174,20 @@ impl Host {
     #[inline]
     pub(crate) fn work(&mut self, ready: Time, span: Time) -> (Time, Time) {
         let begin = ready.max(self.processor_free);
-        let span = match &self.slowings {
+        self.processor_free = begin + self.stretched(begin, span);
+        (begin, self.processor_free)
+    }
+
+    /// How long the processor takes for work of `span` that it begins at a time.
+    #[inline]
+    pub(crate) fn stretched(&self, begin: Time, span: Time) -> Time {
+        match &self.slowings {
             None => span,
             Some(slowings) => {
                 let stretch = |span, slowing: &Slowing| slowing.stretch(begin, span);
                 slowings.iter().fold(span, stretch)
             }
-        };
-        self.processor_free = begin + span;
-        (begin, self.processor_free)
+        }
     }
 }
 

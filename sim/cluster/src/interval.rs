@@ -142,7 +142,7 @@ fn relaxation_us(config: &ClusterConfig, measured: Measured) -> Result<f64, TooS
         mean_us, floor_us, ..
     } = measured;
     let load = match &config.traffic.arrivals {
-        Arrivals::PingPong | Arrivals::Window(_) => return Ok(mean_us),
+        Arrivals::PingPong | Arrivals::Window(_) | Arrivals::Application(_) => return Ok(mean_us),
         Arrivals::Listed(_) => (1.0 - floor_us / mean_us).max(0.0),
         Arrivals::Open(interval) => {
             let bounds = load_bounds(config).ok().flatten();

@@ -66,6 +66,9 @@
 //! conservation, rates, floors, stages, completions. A check that fails is a *violation* and exit
 //! code 2.
 //!
+//! An application as a graph of operations is drawn traffic of another kind: `operations.rs` says
+//! which messages are posted when others have been taken.
+//!
 //! # Memory
 //!
 //! A large cluster does not fit into a cache, and an event reads a few dozen lines of it that
@@ -134,6 +137,7 @@ mod interval;
 pub mod levels;
 mod look_ahead;
 mod message;
+mod operations;
 pub mod path;
 pub mod programs;
 mod receive;

@@ -336,6 +336,9 @@ impl<P: Programs> Cluster<P> {
             self.accounting.delivered(message, hosts);
         }
         self.messages.get_mut(id).repost = self.take_completions(target);
+        if self.operations.is_some() && !is_dropped {
+            self.note_taken(id);
+        }
         let is_open = now < self.config.traffic.stop && now <= self.config.run.until;
         let is_answered = matches!(self.config.traffic.arrivals, Arrivals::PingPong);
         if is_answered && is_open && !is_dropped {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use viaduct_engine::Time;
+use viaduct_operations::{OperationName, Stalled};
 use viaduct_statistics::{Estimate, Quantiles};
 use viaduct_topology::{LinkClass, Topology};
 
@@ -64,6 +65,47 @@ pub struct RunResult {
     pub violations: Vec<String>,
     /// What the user should know of this run.
     pub warnings: Vec<Warning>,
+    /// What came of the application that the hosts carried out, if they did.
+    pub application: Option<ApplicationResult>,
+}
+
+/// What came of a graph of operations.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApplicationResult {
+    /// From the start of the traffic to the end of the last operation.
+    pub makespan: Time,
+    /// Operations that there are.
+    pub operations: u64,
+    /// Of these, such that have ended.
+    pub ended: u64,
+    /// Messages between ranks of one host, which no adapter was given.
+    pub local_messages: u64,
+    /// Whether the run ended before the graph: `run.until` or another limit was reached.
+    pub is_cut: bool,
+    /// What has not ended although nothing could happen any more, if anything.
+    pub stalled: Option<Stalled>,
+    /// Sends and receives that matched and whose sizes differ, at most ten.
+    pub mismatches: Vec<(OperationName, OperationName)>,
+    /// Each rank: one row.
+    pub ranks: Vec<RankRow>,
+}
+
+/// Where the time of a rank went. A processor that works for messages while the rank computes on
+/// another one makes these add up to more than the whole.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct RankRow {
+    /// Its number.
+    pub rank: u32,
+    /// Its host.
+    pub host: u32,
+    /// From the start of the traffic to the end of its last operation.
+    pub span: Time,
+    /// For how long it computed, on all its processors.
+    pub computing: Time,
+    /// For how long its host's processor worked for its messages.
+    pub messaging: Time,
+    /// For how long its first processor did neither.
+    pub waiting: Time,
 }
 
 /// Why a run ended.
@@ -79,6 +121,8 @@ pub enum Ended {
     Interrupted,
     /// Messages wait for each other in the network, for ever.
     Deadlock,
+    /// Operations are left, and wait for what never comes.
+    Stalled,
 }
 
 /// Messages: posted = delivered + dropped + in flight.

@@ -53,7 +53,7 @@ impl<P: Programs> Cluster<P> {
     /// tables are handed over.
     pub fn result(&mut self, ended: Ended) -> RunResult {
         let end = self.queue.now();
-        if self.has_account() {
+        if self.has_growing_windows() {
             self.close_windows(end);
         }
         self.close_use(end);
@@ -75,6 +75,12 @@ impl<P: Programs> Cluster<P> {
         let mut warnings = self.warnings(steady, no_interval);
         warnings.extend(self.level_warning(&link_rows));
         let has_unasked_drops = self.has_unasked_drops();
+        let application = self.application_result();
+        if let Some(application) = &application {
+            let violation = application.violation(self.accounting.counts.dropped);
+            self.violations.extend(violation);
+            warnings.extend(application.warnings());
+        }
         RunResult {
             digest,
             simulated: used.end,
@@ -100,14 +106,15 @@ impl<P: Programs> Cluster<P> {
             violations: core::mem::take(&mut self.violations),
             warnings,
             has_unasked_drops,
+            application,
         }
     }
 
     /// The latency, and whether it was steady: only a run that is long enough for an interval,
     /// and does not seem to drift, is called so.
     fn latency(&self, end: Time) -> (Option<Latency>, SteadyState) {
-        // What programs send they have chosen, and is no sample of anything.
-        let steady = match P::EXIST {
+        let is_chosen = self.is_chosen();
+        let steady = match is_chosen {
             true => SteadyState::Unknown,
             false => self.steady(),
         };
@@ -117,7 +124,7 @@ impl<P: Programs> Cluster<P> {
             return (None, steady);
         };
         let batches = &self.accounting.batches_us;
-        let drift = batches.drift().filter(|_| !P::EXIST);
+        let drift = batches.drift().filter(|_| !is_chosen);
         let steady = match (steady, drift) {
             (SteadyState::Steady | SteadyState::Unknown, Some(drift)) if drift.is_certain() => {
                 SteadyState::Drifting {
@@ -137,7 +144,7 @@ impl<P: Programs> Cluster<P> {
             floor_us: self.accounting.floor_sum as f64 / moments.count() as f64 * 1e-6,
             half_width: batches.half_width(),
         };
-        let interval = match P::EXIST {
+        let interval = match is_chosen {
             true => Err(None),
             false => half_width(&self.config, steady, measured).map_err(Some),
         };
@@ -293,6 +300,7 @@ impl<P: Programs> Cluster<P> {
         (hosts
             + processes
             + self.programs.state_bytes()
+            + self.operations.as_ref().map_or(0, |it| it.state_bytes())
             + self.nics.len() * size_of::<AlignedNic>()
             + self.network.state_bytes()
             + self.queue.state_bytes()

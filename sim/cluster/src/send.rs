@@ -724,7 +724,7 @@ impl<P: Programs> Cluster<P> {
             self.follow_engine(host, id, read, sent);
         }
         if !is_awaited {
-            self.send_again(process, sent);
+            self.send_again(process, id, sent);
         }
         let connection = connection!(self, process, place);
         connection.held -= u32::from(mover == Mover::HeldEngine);
@@ -757,13 +757,17 @@ impl<P: Programs> Cluster<P> {
         }
     }
 
-    /// A process that keeps a window full learns that one of its sends, which the adapter completes
-    /// at `sent`, is complete.
-    pub(crate) fn send_again(&mut self, process: u32, sent: Time) {
-        if matches!(self.config.traffic.arrivals, Arrivals::Window(_)) {
-            self.processes[process as usize].outstanding -= 1;
-            let told = sent + self.notice.alone();
-            self.queue.schedule(told, Event::SendReaped(process));
+    /// A process that keeps a window full, or carries out an application, learns that one of its
+    /// sends, which the adapter completes at `sent`, is complete.
+    pub(crate) fn send_again(&mut self, process: u32, id: MessageId, sent: Time) {
+        let told = sent + self.notice.alone();
+        match self.config.traffic.arrivals {
+            Arrivals::Window(_) => {
+                self.processes[process as usize].outstanding -= 1;
+                self.queue.schedule(told, Event::SendReaped(process));
+            }
+            Arrivals::Application(_) => self.note_left(self.messages.get(id).number, told),
+            Arrivals::Open(_) | Arrivals::PingPong | Arrivals::Listed(_) => {}
         }
     }
 
@@ -771,7 +775,7 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn free_buffer(&mut self, host: u32) {
         self.hosts[host as usize].send_buffers_free += 1;
         if let Some(wish) = self.hosts[host as usize].blocked.pop_front() {
-            self.post(wish);
+            self.post_wish(wish);
         }
     }
 }

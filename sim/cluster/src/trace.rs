@@ -321,6 +321,14 @@ impl<P: Programs> Cluster<P> {
         begin: Time,
         end: Time,
     ) {
+        if self.operations.is_some() {
+            let message = self.messages.get(id);
+            let process = match work {
+                Work::Post => message.source,
+                _ => message.target,
+            };
+            self.note_messaging(process, end.saturating_sub(begin));
+        }
         if self.observer.is_some() {
             self.keep_processor(host, id, work, Span { begin, end });
         }

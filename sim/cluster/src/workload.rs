@@ -2,13 +2,15 @@
 //!
 //! [`Interval`] and [`SizeDistribution`] are given by their mean and sampled from a stream of the
 //! caller's; [`Pattern`] names targets and is compiled for one network into [`Targets`]. A
-//! [`MessageList`] gives all of it, message by message.
+//! [`MessageList`] gives all of it, message by message. An [`Application`] is a graph of
+//! operations: what it sends, and when, follows from what it has received.
 //!
 //! Logarithms, exponentials and powers come from the `libm` crate, called by name. The system's
 //! differ in the last bit from one machine to the next, and `rand_distr` falls back to them as
 //! soon as any crate of the build turns on `num-traits/std`, which `hdrhistogram` and `parquet`
 //! do. With `libm`, a sample is the same on every machine.
 
+mod application;
 mod error;
 mod exponential;
 mod interval;
@@ -23,6 +25,11 @@ mod targets;
 #[cfg(test)]
 mod test_support;
 
+pub(crate) use application::Places;
+pub use application::{
+    APPLICATION_OPERATIONS_MAX, Application, ApplicationError, LocalLink, OPERATION_BYTES_MAX,
+    Placement, Protocol,
+};
 pub use error::{
     CdfError, CdfProblem, DistributionError, MessageListError, MessageListProblem, PatternError,
 };

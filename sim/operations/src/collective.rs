@@ -34,7 +34,6 @@ pub const RANKS_MAX: u32 = 1 << 24;
 
 /// What ranks do together.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
 pub enum Collective {
     /// Nobody goes on before all have come.
     Barrier,
@@ -118,7 +117,6 @@ impl fmt::Display for Collective {
 
 /// How ranks do it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
 pub enum Algorithm {
     /// In step k each tells the one 2^k behind it.
     Dissemination,

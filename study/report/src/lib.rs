@@ -70,8 +70,8 @@ pub use reproduction::{
 pub use screen::{cell_table, run_cells_table, sweep_cells_table};
 pub use shown::{ShownCell, ShownRun, ShownStudy};
 pub use summary::{
-    Counts, FrameCounts, LatencySummary, Provenance, QueueDepthSummary, SteadySummary, Summary,
-    Usage, WarningSummary,
+    ApplicationSummary, CollectiveSummary, Counts, FrameCounts, LatencySummary, Provenance,
+    QueueDepthSummary, RankSpread, SteadySummary, Summary, Usage, WarningSummary,
 };
 pub use tables::{Column, SWEEP_ROW, TABLES, Table, Values, sweep_columns, sweep_parquet};
 pub use timeline::timeline;

@@ -101,6 +101,7 @@ pub(crate) fn summary() -> Summary {
         messages_per_wall_s: 956_496.703,
         peak_rss_bytes: Some(18_350_080),
         state_bytes: 2_097_152,
+        application: None,
         warnings: vec![WarningSummary {
             text: "the deepest send queue held 7 messages".to_owned(),
             help: Some("raise `hosts.send_buffers`".to_owned()),
@@ -244,6 +245,7 @@ pub(crate) fn result() -> RunResult {
         events_pending_max: 10,
         state_bytes: 4096,
         violations: Vec::new(),
+        application: None,
         warnings: vec![Warning {
             text: "text".to_owned(),
             help: None,

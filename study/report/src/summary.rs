@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use viaduct_cluster::config::ClusterConfig;
-use viaduct_cluster::result::{Ended, Latency, ResourceUse, RunResult, SteadyState};
+use viaduct_cluster::result::{
+    ApplicationResult, Ended, Latency, RankRow, ResourceUse, RunResult, SteadyState,
+};
+use viaduct_engine::Time;
 use viaduct_network::Sharing;
+use viaduct_operations::collective::{Collective, Request};
 use viaduct_topology::LinkClass;
 
 use crate::OrderedMap;
@@ -49,8 +53,8 @@ pub struct Summary {
     pub simulated_s: f64,
     /// Messages posted earlier are not in the statistics, seconds.
     pub warmup_s: f64,
-    /// Why the run ended: `finished`, `message_count`, `event_count`, `interrupted`,
-    /// `deadlock`.
+    /// Why the run ended: `finished`, `message_count`, `event_count`, `interrupted`, `deadlock`,
+    /// `stalled`.
     pub ended: String,
     /// Whether the measured part was steady.
     pub steady_state: SteadySummary,
@@ -101,6 +105,9 @@ pub struct Summary {
     pub peak_rss_bytes: Option<u64>,
     /// Simulator state, bytes, by the simulator's own count.
     pub state_bytes: u64,
+    /// What came of a graph of operations, if the hosts carried one out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<ApplicationSummary>,
     /// What the user should know.
     pub warnings: Vec<WarningSummary>,
     /// Checks of the run on itself that failed.
@@ -197,6 +204,102 @@ impl FrameCounts {
     }
 }
 
+/// What came of a graph of operations.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct ApplicationSummary {
+    /// From the start of the traffic to the end of the last operation, microseconds.
+    pub makespan_us: f64,
+    /// Ranks.
+    pub ranks: u64,
+    /// Operations.
+    pub operations: u64,
+    /// Of these, such that have ended.
+    pub operations_ended: u64,
+    /// Messages between ranks of one host.
+    pub local_messages: u64,
+    /// Where the time of the ranks went, microseconds.
+    pub computing_us: RankSpread,
+    /// Their hosts' processors worked for their messages.
+    pub messaging_us: RankSpread,
+    /// Their processors did neither, up to the end of their last operation.
+    pub waiting_us: RankSpread,
+    /// Of a collective with bytes: how fast it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collective: Option<CollectiveSummary>,
+}
+
+/// Ranks beside each other.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct RankSpread {
+    /// Of all ranks.
+    pub mean: f64,
+    /// Of the rank that has most.
+    pub max: f64,
+    /// The first such rank.
+    pub max_rank: u32,
+}
+
+/// How fast a collective was.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct CollectiveSummary {
+    /// What: `all-reduce`.
+    pub name: String,
+    /// How: `ring`.
+    pub algorithm: String,
+    /// The vector, bytes.
+    pub bytes: u64,
+    /// Bytes over time, GB/s.
+    pub bytes_over_time_gb_per_s: f64,
+    /// What each rank's link had to carry at least over time, as NCCL's tests count it, GB/s.
+    pub bus_bandwidth_gb_per_s: f64,
+}
+
+impl ApplicationSummary {
+    fn of(config: &ClusterConfig, result: &ApplicationResult) -> Self {
+        let spread = |of: fn(&RankRow) -> Time| {
+            let mut spread = RankSpread::default();
+            let mut sum = 0.0;
+            for row in &result.ranks {
+                let span = of(row).microseconds_f64();
+                sum += span;
+                if span > spread.max {
+                    (spread.max, spread.max_rank) = (span, row.rank);
+                }
+            }
+            let count = result.ranks.len().max(1) as f64;
+            (spread.mean, spread.max) = (tidy(sum / count), tidy(spread.max));
+            spread
+        };
+        let makespan_us = result.makespan.microseconds_f64();
+        let request = config.traffic.application().and_then(|it| it.request());
+        let collective = |request: &Request| {
+            let rate = request.bytes as f64 / (makespan_us * 1e3);
+            let factor = request.collective.bus_factor(request.ranks);
+            CollectiveSummary {
+                name: request.collective.name().to_owned(),
+                algorithm: request.algorithm.name().to_owned(),
+                bytes: request.bytes,
+                bytes_over_time_gb_per_s: tidy(rate),
+                bus_bandwidth_gb_per_s: tidy(rate * factor),
+            }
+        };
+        let has_rate = |request: &&Request| {
+            request.collective != Collective::Barrier && result.makespan > Time::ZERO
+        };
+        Self {
+            makespan_us: tidy(makespan_us),
+            ranks: result.ranks.len() as u64,
+            operations: result.operations,
+            operations_ended: result.ended,
+            local_messages: result.local_messages,
+            computing_us: spread(|row| row.computing),
+            messaging_us: spread(|row| row.messaging),
+            waiting_us: spread(|row| row.waiting),
+            collective: request.filter(has_rate).map(collective),
+        }
+    }
+}
+
 /// The deepest that queues of one kind became.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct QueueDepthSummary {
@@ -289,6 +392,10 @@ impl Summary {
             messages_per_wall_s: per_wall_second(result.messages.delivered),
             peak_rss_bytes: provenance.peak_rss_bytes,
             state_bytes: result.state_bytes,
+            application: result
+                .application
+                .as_ref()
+                .map(|application| ApplicationSummary::of(config, application)),
             warnings: result
                 .warnings
                 .iter()
@@ -314,7 +421,9 @@ impl Summary {
     pub(crate) fn is_too_short(&self) -> bool {
         let latency = &self.latency_us;
         let is_told = matches!(self.steady_state.state.as_str(), "transient" | "overloaded");
-        latency.mean.is_some() && latency.ci95.is_none() && !is_told
+        // What an application sends is no sample of anything.
+        let is_sample = self.application.is_none();
+        latency.mean.is_some() && latency.ci95.is_none() && !is_told && is_sample
     }
 
     /// Whether the user stopped the run before its end.
@@ -351,7 +460,8 @@ impl Summary {
     /// What is said of one of its violations, and what helps.
     #[must_use]
     pub fn told(&self, violation: &str) -> (String, &'static str) {
-        if self.ended == ended_word(Ended::Deadlock) {
+        let stops = [Ended::Deadlock, Ended::Stalled].map(ended_word);
+        if stops.contains(&self.ended.as_str()) {
             let help = "the run ended there; what it measured is of the time before";
             return (violation.to_owned(), help);
         }
@@ -439,6 +549,7 @@ fn ended_word(ended: Ended) -> &'static str {
         Ended::EventCount => "event_count",
         Ended::Interrupted => "interrupted",
         Ended::Deadlock => "deadlock",
+        Ended::Stalled => "stalled",
     }
 }
 

@@ -163,6 +163,9 @@ impl Checker<'_> {
     }
 
     fn pattern(&mut self, config: &ClusterConfig, topologies: &mut TopologyCache) {
+        if config.traffic.application().is_some() {
+            return;
+        }
         let Err(error) = topologies.fit(&config.traffic.pattern, &config.topology) else {
             return;
         };
@@ -214,6 +217,7 @@ impl Checker<'_> {
         let keys = &self.settings.traffic;
         let place = match traffic.arrivals {
             Arrivals::Listed(_) => keys.file.place(),
+            Arrivals::Application(_) => keys.arrivals.place(),
             Arrivals::Open(_) | Arrivals::PingPong | Arrivals::Window(_) => keys.operation.place(),
         };
         let error = Diagnostic::error(*reason).at(place).help(*help);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use viaduct_cluster::workload::{ListedMessage, MessageList};
+use viaduct_operations::Graph;
 use viaduct_topology::Topology;
 
 use crate::document::TEXT_BYTES_MAX;
@@ -23,6 +24,8 @@ pub(crate) struct Files {
     messages: BTreeMap<String, Arc<[ListedMessage]>>,
     /// Lists made before.
     lists: BTreeMap<String, Arc<MessageList>>,
+    /// Graphs of operations read before.
+    applications: BTreeMap<String, Arc<Graph>>,
     used: BTreeMap<String, Arc<str>>,
 }
 
@@ -73,6 +76,16 @@ impl Files {
     /// A list made before.
     pub(crate) fn list(&self, path: &str) -> Option<Arc<MessageList>> {
         self.lists.get(path).cloned()
+    }
+
+    /// Remembers a graph of operations: the points of a sweep share it.
+    pub(crate) fn keep_application(&mut self, path: &str, graph: Arc<Graph>) {
+        self.applications.insert(path.to_owned(), graph);
+    }
+
+    /// A graph of operations read before.
+    pub(crate) fn application(&self, path: &str) -> Option<Arc<Graph>> {
+        self.applications.get(path).cloned()
     }
 
     /// The text of a file, remembered as used.

@@ -75,6 +75,7 @@ pub mod key {
     };
 }
 
+pub use build::UNTIL_ALL_HAVE_ENDED;
 pub use diagnostics::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics, Severity};
 pub use document::TEXT_BYTES_MAX;
 pub use endpoints::{

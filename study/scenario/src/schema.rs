@@ -4,18 +4,20 @@ mod adapters;
 mod faults;
 mod hardware;
 
-use viaduct_cluster::workload::MessageOperation;
+use viaduct_cluster::workload::{MessageOperation, Placement};
 use viaduct_engine::Time;
 use viaduct_hardware::{Rate, Switching};
 use viaduct_network::{CongestionControl, FlowControl, Sharing};
+use viaduct_operations::collective::{Algorithm, Collective, RANKS_MAX};
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_topology::{EqualPaths, GraphFormat};
 
 use crate::keys::Table;
 use crate::published::Role;
 use crate::section::kinds::{
-    boolean, choice, count, count_or_unlimited, counts, file, frequency, host, message, number,
-    pairs, preset, rate, share, size, size_or_unlimited, start, text, time, time_table, whole,
+    boolean, choice, count, count_or_unlimited, counts, file, frequency, host, long_size, message,
+    number, pairs, preset, rate, share, size, size_or_unlimited, start, text, time, time_table,
+    whole,
 };
 use crate::section::{
     KeyName, Section, Setting, Start, Word, group, group_by_heads, section, words,
@@ -86,7 +88,8 @@ section! {
 
 section! {
     Run "run": "how long, which seed" {
-        until: Setting<Time> = time("end of simulated time");
+        until: Setting<Time> = time("end of simulated time")
+            .otherwise("when all operations have ended; needed for other traffic");
         warmup: Setting<Time> = time("messages posted before it are not counted").or("0 s");
         seed: Setting<u64> = whole(0, u64::MAX, "seed of all random streams").or("1");
         drain: Setting<bool> = boolean("carry messages under way at the end to theirs").or("true");
@@ -352,6 +355,11 @@ section! {
         .or("64");
         completion: Setting<CompletionKind> =
             choice("how the application learns of a message").or("preset");
+        local_rate: Setting<Rate> =
+            rate("rate of messages between ranks of one host, which no adapter carries")
+                .otherwise("such messages are refused");
+        local_latency: Setting<Time> =
+            time("from the last byte of such a message to its being there").otherwise("0 s");
     }
 }
 
@@ -429,8 +437,37 @@ words! {
         PingPong = "ping-pong",
         Window = "window",
         List = "list",
+        Goal = "goal",
+        Collective = "collective",
     }
 }
+
+words!(Collective {
+    Barrier = "barrier",
+    Broadcast = "broadcast",
+    Reduce = "reduce",
+    AllReduce = "all-reduce",
+    AllGather = "all-gather",
+    ReduceScatter = "reduce-scatter",
+    AllToAll = "all-to-all",
+});
+
+words!(Algorithm {
+    Dissemination = "dissemination",
+    Binomial = "binomial",
+    Ring = "ring",
+    RecursiveDoubling = "recursive-doubling",
+    Rabenseifner = "rabenseifner",
+    DoubleTree = "double-tree",
+    Bruck = "bruck",
+    Pairwise = "pairwise",
+});
+
+words!(Placement {
+    Linear = "linear",
+    Random = "random",
+    Scattered = "scattered",
+});
 
 words! {
     pub(crate) enum PatternKind {
@@ -450,11 +487,41 @@ words! {
 section! {
     Traffic "traffic": "what the applications send" {
         arrivals: Setting<ArrivalKind> = choice(
-            "post by the clock, after the answer, with so many sends open, or what a file lists",
+            "post by the clock, after the answer, with so many sends open, as a file lists, or as \
+            the operations of a file or of a collective say",
         )
         .or("open");
-        file: Setting<String> = file("messages, one per line, below `time_us,source,target,bytes`"),
-            when arrivals = ArrivalKind::List;
+        file: Setting<String> = file(
+            "messages, one per line, below `time_us,source,target,bytes`; or a GOAL text",
+        ),
+            when arrivals = ArrivalKind::List | ArrivalKind::Goal;
+        collective: Setting<Collective> = choice("what the ranks do together"),
+            when arrivals = ArrivalKind::Collective;
+        algorithm: Setting<Algorithm> =
+            choice("how they do it").otherwise("the first that the collective has"),
+            when arrivals = ArrivalKind::Collective;
+        bytes: Setting<u64> = long_size(
+            "the vector: of an all-gather all that a rank gets, of a reduce-scatter and an \
+            all-to-all all that it has",
+        )
+        .or("1 MiB"),
+            when arrivals = ArrivalKind::Collective;
+        ranks: Setting<u32> = whole(1, RANKS_MAX, "between how many ranks")
+            .otherwise("one for each process"),
+            when arrivals = ArrivalKind::Collective;
+        pieces: Setting<u32> =
+            whole(1, 1 << 16, "in how many pieces a half goes through a double tree").or("8"),
+            when arrivals = ArrivalKind::Collective;
+        eager: Setting<u32> = size_or_unlimited(
+            MESSAGE_BYTES_MAX as u32 - 1,
+            "the longest message that is sent before its receiver has asked for it",
+        )
+        .or("64 KiB"),
+            when arrivals = ArrivalKind::Goal | ArrivalKind::Collective;
+        placement: Setting<Placement> =
+            choice("which processes the ranks are: in order, drawn, or switch after switch")
+                .or("linear"),
+            when arrivals = ArrivalKind::Goal | ArrivalKind::Collective;
         pattern: Setting<PatternKind> = choice("to whom each host sends"),
             when arrivals = ArrivalKind::Open | ArrivalKind::PingPong | ArrivalKind::Window;
         hops: Setting<u32> = count("switch hops along the line"),

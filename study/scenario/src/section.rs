@@ -668,6 +668,8 @@ impl Field for Start {
 
 /// Kinds of keys, each with the type of its values.
 pub(crate) mod kinds {
+    use viaduct_cluster::workload::OPERATION_BYTES_MAX;
+
     use super::{Field, KeyOf, Kind, Rate, Start, Time, WARMUP, Word};
 
     macro_rules! kinds {
@@ -694,6 +696,7 @@ pub(crate) mod kinds {
         pairs: Vec<(u32, u32)> = Kind::Pairs,
         time_table: Vec<(Time, f64)> = Kind::TimeTable,
         message: u32 = Kind::Size(crate::schema::MESSAGE_BYTES_MAX),
+        long_size: u64 = Kind::Size(OPERATION_BYTES_MAX),
         host: u32 = Kind::Count(0, u32::MAX as u64),
     }
 

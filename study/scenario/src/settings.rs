@@ -291,7 +291,9 @@ impl Source for Reader<'_> {
                     default_value(key, text).map_or(KeyState::Unset, KeyState::Value),
                     None,
                 ),
-                Fallback::Otherwise(_) if self.is_told => (KeyState::Wrong, None),
+                Fallback::Otherwise(_) if self.is_told || self.is_meant(key) => {
+                    (KeyState::Wrong, None)
+                }
                 Fallback::Otherwise(_) => (KeyState::Unset, None),
                 Fallback::Required => {
                     self.missing.push(key);
@@ -431,6 +433,12 @@ impl Reader<'_> {
                 .map_or(&entry.node, |value| &value.node),
             _ => &entry.node,
         }
+    }
+
+    /// Whether an entry is a slip in this key, of which is said where it stands.
+    fn is_meant(&self, key: &Key) -> bool {
+        let mut entries = self.subtree.entries.iter().take(DIAGNOSTICS_MAX);
+        entries.any(|entry| key_meant(self.table, entry) == Some(key.name))
     }
 
     /// Complains of the keys that are due and not there, in one message.

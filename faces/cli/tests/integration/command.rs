@@ -217,6 +217,31 @@ fn results_do_not_depend_on_threads() {
     let (one, two) = (run("1"), run("2"));
     assert_eq!(one["runs"][2]["seed"], 9);
     assert_eq!(without_costs(one), without_costs(two));
+    // A graph of operations, with ranks that the seed places.
+    let run = |threads| {
+        folder.json(&[
+            "run",
+            "small.toml",
+            "--json",
+            "--no-out",
+            "--seeds",
+            "4",
+            "--threads",
+            threads,
+            "--set",
+            "traffic.arrivals=collective",
+            "--set",
+            "traffic.collective=all-to-all",
+            "--set",
+            "traffic.placement=random",
+        ])
+    };
+    let (one, two, seven) = (run("1"), run("2"), run("7"));
+    let one = without_costs(one);
+    let spans: Vec<_> = (0..4).map(|run| &one["runs"][run]["digest"]).collect();
+    assert_ne!(spans[0], spans[1], "ranks are placed by the seed");
+    assert_eq!(one, without_costs(two));
+    assert_eq!(one, without_costs(seven));
 }
 
 #[test]

@@ -4,7 +4,9 @@ use super::{figure_format, indented, is_fraction, mark, mean_text, plain_table, 
 use crate::figure::{count, difference, duration, percent, quantity, scaled_count};
 use crate::outcome::{FigureRole, Published};
 use crate::record::CellRecord;
-use crate::summary::{Counts, FrameCounts, LatencySummary, Summary};
+use crate::summary::{
+    ApplicationSummary, Counts, FrameCounts, LatencySummary, RankSpread, Summary,
+};
 
 /// The table of one cell: one row per quantity, published figures beside ours, then where the mean
 /// latency goes. Ends with a line feed.
@@ -93,10 +95,75 @@ fn cell_rows(view: &CellRecord<'_>) -> Vec<Row> {
 
 /// The quantities of a cell.
 pub(crate) fn headline_rows(view: &CellRecord<'_>) -> Vec<Row> {
-    let mut rows = latency_rows(view);
+    let mut rows = application_rows(view);
+    rows.extend(latency_rows(view));
     rows.extend(usage_rows(view));
     rows.extend(count_rows(view));
     rows.extend(other_rows(view));
+    rows
+}
+
+/// How long a graph of operations took, and where the time of its ranks went.
+fn application_rows(view: &CellRecord<'_>) -> Vec<Row> {
+    let of = |number: &dyn Fn(&ApplicationSummary) -> f64| {
+        view.mean(|run| run.application.as_ref().map(number))
+    };
+    let Some(makespan) = of(&|it| it.makespan_us) else {
+        return Vec::new();
+    };
+    let published = view.published;
+    let beside = |row: Row, path: &str, ours| row.beside(published, path, Some(ours), quantity);
+    let row = Row::new("all operations, us", quantity(makespan));
+    let mut rows = vec![beside(row, "application.makespan_us", makespan)];
+    for (name, path, ours) in [
+        (
+            "bytes / time, GB/s",
+            "application.collective.bytes_over_time_gb_per_s",
+            view.mean(|run| {
+                Some(
+                    run.application
+                        .as_ref()?
+                        .collective
+                        .as_ref()?
+                        .bytes_over_time_gb_per_s,
+                )
+            }),
+        ),
+        (
+            "bus bandwidth (as NCCL's tests count it), GB/s",
+            "application.collective.bus_bandwidth_gb_per_s",
+            view.mean(|run| {
+                Some(
+                    run.application
+                        .as_ref()?
+                        .collective
+                        .as_ref()?
+                        .bus_bandwidth_gb_per_s,
+                )
+            }),
+        ),
+    ] {
+        let row = ours.map(|ours| beside(Row::new(name, quantity(ours)), path, ours));
+        rows.extend(row);
+    }
+    type Spread = fn(&ApplicationSummary) -> RankSpread;
+    let spreads: [(&str, Spread); 3] = [
+        ("a rank computes, us", |it| it.computing_us),
+        ("its processor handles messages, us", |it| it.messaging_us),
+        ("it waits, us", |it| it.waiting_us),
+    ];
+    for (name, spread) in spreads {
+        let (mean, max) = (of(&|it| spread(it).mean), of(&|it| spread(it).max));
+        if let (Some(mean), Some(max)) = (mean, max.filter(|max| *max > 0.0)) {
+            let rank = match view.runs.as_slice() {
+                [run] => run.application.as_ref().map(|it| spread(it).max_rank),
+                _ => None,
+            };
+            let rank = rank.map_or(String::new(), |rank| format!(", rank {rank}"));
+            let text = format!("{} (most {}{rank})", quantity(mean), quantity(max));
+            rows.push(Row::new(name, text));
+        }
+    }
     rows
 }
 
@@ -133,8 +200,13 @@ fn latency_rows(view: &CellRecord<'_>) -> Vec<Row> {
         "fastest, slowest, us",
         format!("{}{}, {max}", shown(min), floor.unwrap_or_default()),
     );
+    let is_sample = view.runs.iter().all(|run| run.application.is_none());
+    let mean_latency = match is_sample {
+        true => mean_text(view.mean_us),
+        false => shown(mean),
+    };
     vec![
-        Row::new("mean latency, us", mean_text(view.mean_us)).beside(
+        Row::new("mean latency, us", mean_latency).beside(
             published,
             "latency_us.mean",
             mean,

@@ -1,0 +1,641 @@
+//! An application carried out: a graph of operations, by hosts through their adapters.
+//!
+//! ```text
+//!  Arrival:  the first operations of a rank are free
+//!  compute:  a processor is busy -> Operation
+//!  send:     eager: its bytes are posted, and it ends when the processor has done that
+//!            rendezvous: request -> clearance -> its bytes, and it ends when they have left
+//!  receive:  waits for a message or request, or finds it; ends when all bytes are taken
+//!  Reaped:   a message has come: it takes a receive, or waits for one
+//! ```
+//!
+//! Requests and clearances are messages of no bytes, on the connection that the bytes take, too. A
+//! message of more bytes than one descriptor takes goes in pieces, all posted at once.
+//!
+//! What is free at one moment begins in the order sends, receives, computations, so that a message
+//! does not wait for a computation that does not need it. A host's messages are handled by its one
+//! processor. Computations of processor 0 are done by it, too; those of other processors, and of
+//! ranks that share a host, by processors of their own.
+//!
+//! A message between ranks of one host goes to no adapter: a rank's local link takes one after the
+//! other, and no processor has any work with it.
+//!
+//! At the end of a run [`Stalled`] says what has not ended, and who waits for whom.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use viaduct_engine::Time;
+use viaduct_operations::{
+    After, Dependencies, Graph, Kind, Matching, NAMES_MAX, Operation, OperationId, Stalled,
+};
+
+use crate::accounting::AROUND;
+use crate::cluster::Cluster;
+use crate::config::ClusterConfig;
+use crate::event::Event;
+use crate::host::{BlockedPost, Drawn};
+use crate::message::MessageId;
+use crate::programs::Programs;
+use crate::result::{ApplicationResult, RankRow, Warning};
+use crate::workload::{Application, MessageOperation, Places};
+
+/// What a message is to the operation that it belongs to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Role {
+    /// Bytes of an eager send, or a piece of them.
+    Eager = 0,
+    /// Of a rendezvous: whether the receiver is there.
+    Request = 1,
+    /// That it is.
+    Clearance = 2,
+    /// Bytes of a rendezvous, or a piece of them.
+    Data = 3,
+}
+
+/// An operation and the role of a message in it: the latter in the two highest bits.
+#[derive(Clone, Copy, Debug)]
+struct Part(u32);
+
+const ROLE_SHIFT: u32 = 30;
+
+impl Part {
+    const fn new(send: OperationId, role: Role) -> Self {
+        Self(send | (role as u32) << ROLE_SHIFT)
+    }
+
+    const fn send(self) -> OperationId {
+        self.0 & ((1 << ROLE_SHIFT) - 1)
+    }
+
+    const fn role(self) -> Role {
+        match self.0 >> ROLE_SHIFT {
+            0 => Role::Eager,
+            1 => Role::Request,
+            2 => Role::Clearance,
+            _ => Role::Data,
+        }
+    }
+}
+
+/// Marks the event of a message within a host that comes, not of an operation that ends.
+const COMES: u32 = 1 << 31;
+
+/// What is kept of a rank.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rank {
+    /// When the last of its operations ended.
+    end: Time,
+    /// For how long its processors have computed.
+    computing: Time,
+    /// Of that, on the processor that handles messages, or on its own first one.
+    computing_first: Time,
+    /// For how long the processor of its host has worked for its messages.
+    messaging: Time,
+    /// When its local link has sent all that it was given.
+    local_free: Time,
+}
+
+/// How far an application is.
+#[derive(Debug)]
+pub(crate) struct Operations {
+    application: Arc<Application>,
+    places: Places,
+    dependencies: Dependencies,
+    matching: Matching,
+    /// By the number of a message.
+    parts: Vec<Part>,
+    /// What is free and has not begun.
+    free: Vec<(u32, Kind, OperationId)>,
+    is_beginning: bool,
+    /// The receive of each rendezvous whose bytes are to come.
+    cleared: BTreeMap<OperationId, OperationId>,
+    /// Pieces that are still to come, and to leave, of messages of several.
+    to_come: BTreeMap<OperationId, u32>,
+    to_leave: BTreeMap<OperationId, u32>,
+    /// When processors that handle no messages have done what they were given: by process and
+    /// processor. Empty if there are none.
+    processors: Vec<Time>,
+    ranks: Vec<Rank>,
+    /// What is still to happen, beside messages on their way.
+    going: u64,
+    ended: u64,
+    local_messages: u64,
+    /// Whether something was not begun, since no traffic is posted any more.
+    is_cut: bool,
+    mismatches: Vec<(OperationId, OperationId)>,
+}
+
+impl Operations {
+    /// Of what a configuration has hosts do, if that is a graph.
+    pub(crate) fn of(config: &ClusterConfig) -> Option<Box<Self>> {
+        let application = Arc::clone(config.traffic.application()?);
+        let graph = application.graph();
+        let places = Places::new(&application, &config.topology, config.run.seed);
+        let has_several = graph.processors() > 1 || config.hosts.processes > 1;
+        let processors = match has_several {
+            true => places.process_count() * graph.processors() as usize,
+            false => 0,
+        };
+        Some(Box::new(Self {
+            dependencies: Dependencies::new(graph),
+            matching: Matching::new(graph.ranks(), graph.has_wildcards()),
+            parts: Vec::new(),
+            free: Vec::new(),
+            is_beginning: false,
+            cleared: BTreeMap::new(),
+            to_come: BTreeMap::new(),
+            to_leave: BTreeMap::new(),
+            processors: vec![Time::ZERO; processors],
+            ranks: vec![Rank::default(); graph.ranks() as usize],
+            going: 0,
+            ended: 0,
+            local_messages: 0,
+            is_cut: false,
+            mismatches: Vec::new(),
+            places,
+            application,
+        }))
+    }
+
+    fn graph(&self) -> &Arc<Graph> {
+        self.application.graph()
+    }
+
+    fn part(&self, number: u64) -> Option<Part> {
+        self.parts.get((number & !AROUND) as usize).copied()
+    }
+
+    /// Something of an operation has happened: what waits for it alone is free.
+    fn happened(&mut self, rank: u32, id: OperationId, what: After) {
+        let graph = self.application.graph();
+        let free = &mut self.free;
+        self.dependencies.happened(graph, id, what, |waiter| {
+            free.push((rank, graph.operation(waiter).kind, waiter));
+        });
+    }
+
+    fn end(&mut self, rank: u32, id: OperationId, now: Time) {
+        self.ended += 1;
+        self.ranks[rank as usize].end = now;
+        self.happened(rank, id, After::End);
+    }
+
+    /// One of several pieces has passed; whether it was the last. Counts are made of the number of
+    /// all pieces when the first passes.
+    fn passes(waiting: &mut BTreeMap<OperationId, u32>, send: OperationId, pieces: u32) -> bool {
+        if pieces == 1 {
+            return true;
+        }
+        let left = waiting.entry(send).or_insert(pieces);
+        *left -= 1;
+        let is_last = *left == 0;
+        if is_last {
+            waiting.remove(&send);
+        }
+        is_last
+    }
+
+    pub(crate) fn state_bytes(&self) -> usize {
+        let graph = self.graph();
+        graph.state_bytes()
+            + self.dependencies.state_bytes()
+            + self.matching.state_bytes()
+            + self.parts.capacity() * size_of::<Part>()
+            + self.ranks.capacity() * size_of::<Rank>()
+            + self.processors.capacity() * size_of::<Time>()
+    }
+}
+
+impl<P: Programs> Cluster<P> {
+    /// Schedules the beginning of each rank.
+    pub(crate) fn schedule_ranks(&mut self, start: Time) {
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        for rank in 0..operations.graph().ranks() {
+            if !operations.graph().of_rank(rank).is_empty() {
+                operations.going += 1;
+                let process = operations.places.process_of(rank);
+                self.queue.schedule(start, Event::Arrival(process));
+            }
+        }
+    }
+
+    /// A rank begins with what waits for nothing.
+    pub(crate) fn begin_rank(&mut self, process: u32) {
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        operations.going -= 1;
+        if let Some(rank) = operations.places.rank_of(process) {
+            let graph = Arc::clone(operations.graph());
+            let free = graph.of_rank(rank);
+            let free = free.filter(|id| operations.dependencies.is_free(*id));
+            let free = free.map(|id| (rank, graph.operation(id).kind, id));
+            operations.free.extend(free);
+        }
+        self.begin_free();
+    }
+
+    /// Begins what is free, and what becomes free by that.
+    fn begin_free(&mut self) {
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        if core::mem::replace(&mut operations.is_beginning, true) {
+            return;
+        }
+        let mut begun = Vec::new();
+        while let Some(operations) = &mut self.operations
+            && !operations.free.is_empty()
+        {
+            core::mem::swap(&mut begun, &mut operations.free);
+            begun.sort_by_key(|(_, kind, _)| *kind);
+            for (rank, _, id) in begun.drain(..) {
+                self.begin_operation(rank, id);
+            }
+        }
+        if let Some(operations) = &mut self.operations {
+            operations.is_beginning = false;
+            if operations.free.capacity() < begun.capacity() {
+                operations.free = begun;
+            }
+        }
+    }
+
+    fn begin_operation(&mut self, rank: u32, id: OperationId) {
+        let now = self.queue.now();
+        let (stop, has_failures) = (self.config.traffic.stop, self.failures.is_some());
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        if now >= stop {
+            operations.is_cut = true;
+            return;
+        }
+        let process = operations.places.process_of(rank);
+        let operation = operations.graph().operation(id);
+        if has_failures && self.is_dead(process) {
+            return;
+        }
+        if let Some(operations) = &mut self.operations {
+            operations.happened(rank, id, After::Start);
+        }
+        match operation.kind {
+            Kind::Compute => self.compute(rank, id, operation),
+            Kind::Send => self.send(rank, id, operation),
+            Kind::Receive => {
+                let Some(operations) = &mut self.operations else {
+                    return;
+                };
+                let (source, tag) = (operation.peer, operation.tag);
+                if let Some(send) = operations.matching.post(rank, source, tag, id) {
+                    self.take(send, (rank, id));
+                }
+            }
+        }
+    }
+
+    /// An operation ends at a time, which may be now.
+    fn end_at(&mut self, rank: u32, id: OperationId, time: Time) {
+        let now = self.queue.now();
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        if time > now {
+            operations.going += 1;
+            self.queue.schedule(time, Event::Operation(id));
+        } else {
+            operations.end(rank, id, now);
+        }
+    }
+
+    /// An operation ends, or a message within a host comes.
+    pub(crate) fn handle_operation(&mut self, place: u32) {
+        let now = self.queue.now();
+        let has_failures = self.failures.is_some();
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        operations.going -= 1;
+        let id = place & !COMES;
+        let rank = operations.graph().rank_of(id);
+        // Nothing within a host goes on when that is dead.
+        let process = operations.places.process_of(rank);
+        if has_failures && self.is_dead(process) {
+            return;
+        }
+        if place & COMES != 0 {
+            self.offer(id);
+        } else if let Some(operations) = &mut self.operations {
+            operations.end(rank, id, now);
+        }
+        self.begin_free();
+    }
+
+    fn compute(&mut self, rank: u32, id: OperationId, operation: Operation) {
+        let now = self.queue.now();
+        let span = Time::from_nanoseconds(operation.amount);
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        let process = operations.places.process_of(rank);
+        let processor = usize::from(operation.processor);
+        let host = &mut self.hosts[(process / self.processes_per_host) as usize];
+        let is_shared = processor == 0 && self.processes_per_host == 1;
+        let (begin, end) = if is_shared {
+            host.work(now, span)
+        } else {
+            let each = operations.graph().processors() as usize;
+            let free = &mut operations.processors[process as usize * each + processor];
+            let begin = now.max(*free);
+            *free = begin + host.stretched(begin, span);
+            (begin, *free)
+        };
+        let account = &mut operations.ranks[rank as usize];
+        account.computing = account.computing.saturating_add(end - begin);
+        if processor == 0 {
+            account.computing_first = account.computing_first.saturating_add(end - begin);
+        }
+        self.end_at(rank, id, end);
+    }
+
+    fn send(&mut self, rank: u32, id: OperationId, operation: Operation) {
+        let Some(operations) = &self.operations else {
+            return;
+        };
+        if operations.places.is_local(rank, operation.peer) {
+            return self.send_locally(rank, id, operation);
+        }
+        match operations.application.is_eager(operation.amount) {
+            true => self.post_bytes(id, Role::Eager),
+            false => self.post_part(rank, operation.peer, 0, Part::new(id, Role::Request)),
+        }
+    }
+
+    /// A send to a rank of the same host: the rank's local link takes it when it has sent all
+    /// before.
+    fn send_locally(&mut self, rank: u32, id: OperationId, operation: Operation) {
+        let now = self.queue.now();
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        let Some(link) = operations.application.protocol().local else {
+            return;
+        };
+        let bytes = operation.amount as f64;
+        let span = (bytes / link.rate.bytes_per_picosecond() + 0.5) as u64;
+        let account = &mut operations.ranks[rank as usize];
+        let sent = account.local_free.max(now) + Time::from_picoseconds(span);
+        account.local_free = sent;
+        operations.local_messages += 1;
+        operations.going += 1;
+        let comes = sent.saturating_add(link.latency);
+        self.queue.schedule(comes, Event::Operation(id | COMES));
+        self.end_at(rank, id, sent);
+    }
+
+    /// Posts the bytes of a send, in as many pieces as it takes.
+    fn post_bytes(&mut self, send: OperationId, role: Role) {
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        let rank = operations.graph().rank_of(send);
+        let Operation { amount, peer, .. } = operations.graph().operation(send);
+        let (pieces, last) = operations.application.pieces(amount);
+        let each = operations.application.protocol().piece_bytes;
+        if role == Role::Data {
+            operations.going += u64::from(pieces);
+        }
+        let part = Part::new(send, role);
+        for _ in 1..pieces {
+            self.post_part(rank, peer, each, part);
+        }
+        self.post_part(rank, peer, last, part);
+    }
+
+    /// Posts a message from one rank to another.
+    fn post_part(&mut self, from: u32, to: u32, bytes: u32, part: Part) {
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        operations.parts.push(part);
+        let places = &operations.places;
+        let (source, target) = (places.process_of(from), places.process_of(to));
+        let drawn = Drawn {
+            target,
+            bytes,
+            operation: MessageOperation::Send,
+        };
+        self.want_to_post(source, drawn);
+    }
+
+    /// A message was posted, or could not be: an eager send ends when the processor is done with
+    /// all of its pieces.
+    pub(crate) fn note_posted(&mut self, wish: &BlockedPost) {
+        let host = self.host_of(wish.process);
+        let worked = self.hosts[host as usize].processor_free;
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        let Some(part) = operations.part(wish.number) else {
+            return;
+        };
+        if part.role() != Role::Eager {
+            return;
+        }
+        let send = part.send();
+        let amount = operations.graph().operation(send).amount;
+        let (pieces, _) = operations.application.pieces(amount);
+        if Operations::passes(&mut operations.to_leave, send, pieces)
+            && let Some(rank) = operations.places.rank_of(wish.process)
+        {
+            self.end_at(rank, send, worked);
+            self.begin_free();
+        }
+    }
+
+    /// The sender of a message learns at a time that it has left: a rendezvous ends with its last
+    /// piece.
+    pub(crate) fn note_left(&mut self, number: u64, told: Time) {
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        let Some(part) = operations.part(number) else {
+            return;
+        };
+        if part.role() != Role::Data {
+            return;
+        }
+        operations.going -= 1;
+        let send = part.send();
+        let amount = operations.graph().operation(send).amount;
+        let (pieces, _) = operations.application.pieces(amount);
+        if Operations::passes(&mut operations.to_leave, send, pieces) {
+            // In an event of its own: the sender may be in the midst of something.
+            operations.going += 1;
+            self.queue.schedule(told, Event::Operation(send));
+        }
+    }
+
+    /// The application has a message.
+    pub(crate) fn note_taken(&mut self, id: MessageId) {
+        let now = self.queue.now();
+        let number = self.messages.get(id).number;
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        let Some(part) = operations.part(number) else {
+            return;
+        };
+        let (send, role) = (part.send(), part.role());
+        if let Role::Eager | Role::Data = role {
+            let amount = operations.graph().operation(send).amount;
+            let (pieces, _) = operations.application.pieces(amount);
+            if !Operations::passes(&mut operations.to_come, send, pieces) {
+                return;
+            }
+        }
+        match role {
+            Role::Eager | Role::Request => self.offer(send),
+            Role::Clearance => self.post_bytes(send, Role::Data),
+            Role::Data => {
+                if let Some(receive) = operations.cleared.remove(&send) {
+                    let rank = operations.graph().operation(send).peer;
+                    operations.end(rank, receive, now);
+                }
+            }
+        }
+        self.begin_free();
+    }
+
+    /// A message or the request of one has come: it takes a receive, or waits for one.
+    fn offer(&mut self, send: OperationId) {
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        let source = operations.graph().rank_of(send);
+        let Operation { peer, tag, .. } = operations.graph().operation(send);
+        if let Some(receive) = operations.matching.arrive(peer, source, tag, send) {
+            self.take(send, (peer, receive));
+        }
+    }
+
+    /// A receive of a rank takes a message that is there, or lets it come.
+    fn take(&mut self, send: OperationId, (rank, receive): (u32, OperationId)) {
+        let now = self.queue.now();
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        let graph = operations.application.graph();
+        let source = graph.rank_of(send);
+        let amount = graph.operation(send).amount;
+        if amount != graph.operation(receive).amount && operations.mismatches.len() < NAMES_MAX {
+            operations.mismatches.push((send, receive));
+        }
+        let is_local = operations.places.is_local(source, rank);
+        if is_local || operations.application.is_eager(amount) {
+            operations.end(rank, receive, now);
+            return;
+        }
+        operations.cleared.insert(send, receive);
+        self.post_part(rank, source, 0, Part::new(send, Role::Clearance));
+    }
+
+    /// The processor of a host has worked for a message of a process.
+    #[cold]
+    pub(crate) fn note_messaging(&mut self, process: u32, span: Time) {
+        if let Some(operations) = &mut self.operations
+            && let Some(rank) = operations.places.rank_of(process)
+        {
+            let account = &mut operations.ranks[rank as usize];
+            account.messaging = account.messaging.saturating_add(span);
+        }
+    }
+
+    /// Whether an application has ended, or nothing that it waits for can happen any more.
+    #[inline]
+    pub(crate) fn is_application_over(&self) -> bool {
+        let counts = &self.accounting.counts;
+        let is_idle = |operations: &Operations| operations.going == 0;
+        self.operations.as_deref().is_some_and(is_idle)
+            && counts.posted == counts.delivered + counts.dropped
+    }
+
+    /// What has not ended although nothing can happen any more, if anything.
+    pub(crate) fn stalled(&self) -> Option<Stalled> {
+        let operations = self.operations.as_deref().filter(|it| !it.is_cut)?;
+        let graph = operations.graph();
+        let left = graph.len() as u64 - operations.ended;
+        let is_over = self.is_application_over();
+        Stalled::of(graph, &operations.matching, left).filter(|_| is_over)
+    }
+
+    /// What came of the application.
+    pub(crate) fn application_result(&self) -> Option<ApplicationResult> {
+        let operations = self.operations.as_deref()?;
+        let graph = operations.application.graph();
+        let start = self.config.traffic.start;
+        let left = graph.len() as u64 - operations.ended;
+        let row = |(rank, account): (u32, &Rank)| {
+            let span = account.end.saturating_sub(start);
+            let busy = account.computing_first.saturating_add(account.messaging);
+            RankRow {
+                rank,
+                host: operations.places.host_of(rank),
+                span,
+                computing: account.computing,
+                messaging: account.messaging,
+                waiting: span.saturating_sub(busy),
+            }
+        };
+        let ranks: Vec<RankRow> = (0..).zip(&operations.ranks).map(row).collect();
+        let named = |(send, receive): &(u32, u32)| (graph.name(*send), graph.name(*receive));
+        Some(ApplicationResult {
+            makespan: ranks.iter().map(|row| row.span).max().unwrap_or(Time::ZERO),
+            operations: graph.len() as u64,
+            ended: operations.ended,
+            local_messages: operations.local_messages,
+            is_cut: left > 0 && (operations.is_cut || !self.is_application_over()),
+            stalled: self.stalled(),
+            mismatches: operations.mismatches.iter().map(named).collect(),
+            ranks,
+        })
+    }
+}
+
+impl ApplicationResult {
+    /// What of it breaks what a run is for: it came to a stop.
+    pub(crate) fn violation(&self, lost: u64) -> Option<String> {
+        let stalled = self.stalled.as_ref()?;
+        let lost = match lost {
+            0 => String::new(),
+            lost => format!(" ({lost} messages were lost)"),
+        };
+        Some(format!("the application came to a stop{lost}: {stalled}"))
+    }
+
+    /// What the user should know of it.
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        if self.is_cut {
+            warnings.push(Warning {
+                text: format!(
+                    "the run ended before the application: {} of {} operations have ended",
+                    self.ended, self.operations
+                ),
+                help: Some("leave `run.until` and `traffic.stop` out, or make them later".into()),
+            });
+        }
+        warnings.extend(self.mismatches.first().map(|(send, receive)| Warning {
+            text: format!(
+                "sends and receives that matched differ in size: {} or more, the first\n  {send}\n  \
+                 {receive}",
+                self.mismatches.len()
+            ),
+            help: Some("viaduct goal check names them all".into()),
+        }));
+        warnings
+    }
+}

@@ -1,0 +1,139 @@
+//! Graphs of operations in studies.
+
+use std::ops::ControlFlow;
+
+use viaduct_cluster::config::UNLIMITED;
+use viaduct_provider::via::ReliabilityLevel;
+use viaduct_scenario::{Override, Study, UNTIL_ALL_HAVE_ENDED, parse_study, parse_study_with};
+
+const STUDY: &str = "\
+[network]
+topology = \"switch\"
+hosts = 4
+[links]
+rate = \"1 Gbit/s\"
+[traffic]
+arrivals = \"goal\"
+file = \"x.goal\"
+";
+
+const GOAL: &str = "\
+num_ranks 2
+rank 0 {
+l1: calc 1500
+l2: send 80000b to 1 tag 7
+l2 requires l1
+}
+rank 1 {
+recv 80000b from -1 tag 7
+}
+";
+
+fn with_goal(goal: &str) -> String {
+    format!("{STUDY}[files]\n\"x.goal\" = '''\n{goal}'''\n")
+}
+
+fn digest(study: &Study) -> u64 {
+    let result = viaduct_cluster::run(&study.config, &mut |_| ControlFlow::Continue(()));
+    let result = result.unwrap();
+    let application = result.application.as_ref().unwrap();
+    assert_eq!(application.ended, application.operations);
+    assert!(result.violations.is_empty(), "{:?}", result.violations);
+    result.digest
+}
+
+fn set(values: &[&str]) -> Vec<Override> {
+    values.iter().map(|text| Override::fixed(*text)).collect()
+}
+
+#[test]
+fn a_study_carries_its_graph_and_says_what_it_leaves_out() {
+    let study = parse_study(&with_goal(GOAL)).unwrap();
+    let config = &study.config;
+    assert_eq!(
+        config.traffic.reliability,
+        ReliabilityLevel::ReliableDelivery
+    );
+    assert_eq!(config.hosts.prepost, UNLIMITED);
+    assert_eq!(config.run.until, UNTIL_ALL_HAVE_ENDED);
+    let application = config.traffic.application().unwrap();
+    // Two pieces, a request and its answer.
+    assert_eq!(
+        (application.graph().ranks(), application.messages()),
+        (2, 4)
+    );
+    let again = parse_study(&study.resolved_toml()).unwrap();
+    assert_eq!(digest(&study), digest(&again));
+    let eager = set(&["traffic.eager=unlimited", "traffic.reliability=unreliable"]);
+    let study = parse_study_with(&with_goal(GOAL), &eager).unwrap();
+    assert_eq!(study.config.traffic.application().unwrap().messages(), 2);
+    assert_eq!(
+        study.config.traffic.reliability,
+        ReliabilityLevel::Unreliable
+    );
+}
+
+#[test]
+fn a_collective_is_between_all_processes_unless_it_is_said() {
+    let base = STUDY.replace(
+        "\"goal\"\nfile = \"x.goal\"",
+        "\"collective\"\ncollective = \"barrier\"",
+    );
+    let ranks = |values: &[&str]| {
+        let study = parse_study_with(&base, &set(values)).unwrap();
+        digest(&study);
+        let application = study.config.traffic.application().unwrap();
+        (
+            application.graph().ranks(),
+            application.request().unwrap().algorithm.name(),
+        )
+    };
+    assert_eq!(ranks(&[]), (4, "dissemination"));
+    assert_eq!(ranks(&["traffic.ranks=3"]), (3, "dissemination"));
+    let two = ["hosts.processes=2", "hosts.local_rate=8 Gbit/s"];
+    assert_eq!(ranks(&two), (8, "dissemination"));
+    let reduce = [
+        "traffic.collective=all-reduce",
+        "traffic.algorithm=double-tree",
+    ];
+    assert_eq!(ranks(&reduce), (4, "double-tree"));
+}
+
+#[test]
+fn what_is_wrong_with_a_graph_is_said_with_its_place() {
+    let error = |text: &str, values: &[&str]| {
+        parse_study_with(text, &set(values))
+            .expect_err("it is refused")
+            .to_string()
+    };
+    let of_goal = |goal: &str| error(&with_goal(goal), &[]);
+    let slip = of_goal(&GOAL.replace("send", "sned"));
+    assert!(
+        slip.contains("x.goal:4:1") && slip.contains("sned"),
+        "{slip}"
+    );
+    let ring = of_goal(&GOAL.replace("l2 requires l1", "l2 requires l1\nl1 requires l2"));
+    assert!(ring.contains("wait for each other in a ring"), "{ring}");
+    let adapter = of_goal(&GOAL.replace("tag 7\nl2", "tag 7 nic 1\nl2"));
+    assert!(adapter.contains("names adapter 1"), "{adapter}");
+    let goal = with_goal(GOAL);
+    let crowded = error(&goal, &["hosts.processes=2"]);
+    assert!(crowded.contains("set hosts.local_rate"), "{crowded}");
+    let five = GOAL.replace("num_ranks 2", "num_ranks 5");
+    let many = of_goal(&format!(
+        "{five}rank 2 {{\n}}\nrank 3 {{\n}}\nrank 4 {{\n}}\n"
+    ));
+    assert!(
+        many.contains("5 ranks, and the cluster 4 processes"),
+        "{many}"
+    );
+    let list = error(
+        &goal,
+        &[
+            "traffic.arrivals=open",
+            "traffic.rate=5/s",
+            "traffic.pattern=uniform",
+        ],
+    );
+    assert!(list.contains("missing key `until` in [run]"), "{list}");
+}
