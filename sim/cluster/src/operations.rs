@@ -38,6 +38,8 @@ use crate::host::{BlockedPost, Drawn};
 use crate::message::MessageId;
 use crate::programs::Programs;
 use crate::result::{ApplicationResult, RankRow, Warning};
+use crate::trace::Span;
+use crate::why::Work;
 use crate::workload::{Application, MessageOperation, Places};
 
 /// What a message is to the operation that it belongs to.
@@ -543,14 +545,20 @@ impl<P: Programs> Cluster<P> {
         self.post_part(rank, source, 0, Part::new(send, Role::Clearance));
     }
 
-    /// The processor of a host has worked for a message of a process.
-    #[cold]
-    pub(crate) fn note_messaging(&mut self, process: u32, span: Time) {
-        if let Some(operations) = &mut self.operations
-            && let Some(rank) = operations.places.rank_of(process)
-        {
+    /// The processor of a host has worked for a message of its own, or one that came.
+    pub(crate) fn note_messaging(&mut self, id: MessageId, work: Work, span: Span) {
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        let message = self.messages.get(id);
+        let process = match work {
+            Work::Post => message.source,
+            _ => message.target,
+        };
+        if let Some(rank) = operations.places.rank_of(process) {
             let account = &mut operations.ranks[rank as usize];
-            account.messaging = account.messaging.saturating_add(span);
+            let worked = span.end.saturating_sub(span.begin);
+            account.messaging = account.messaging.saturating_add(worked);
         }
     }
 

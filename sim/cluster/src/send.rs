@@ -760,14 +760,13 @@ impl<P: Programs> Cluster<P> {
     /// A process that keeps a window full, or carries out an application, learns that one of its
     /// sends, which the adapter completes at `sent`, is complete.
     pub(crate) fn send_again(&mut self, process: u32, id: MessageId, sent: Time) {
-        let told = sent + self.notice.alone();
-        match self.config.traffic.arrivals {
-            Arrivals::Window(_) => {
-                self.processes[process as usize].outstanding -= 1;
-                self.queue.schedule(told, Event::SendReaped(process));
-            }
-            Arrivals::Application(_) => self.note_left(self.messages.get(id).number, told),
-            Arrivals::Open(_) | Arrivals::PingPong | Arrivals::Listed(_) => {}
+        if matches!(self.config.traffic.arrivals, Arrivals::Window(_)) {
+            self.processes[process as usize].outstanding -= 1;
+            let told = sent + self.notice.alone();
+            self.queue.schedule(told, Event::SendReaped(process));
+        } else if self.operations.is_some() {
+            let told = sent + self.notice.alone();
+            self.note_left(self.messages.get(id).number, told);
         }
     }
 

@@ -321,21 +321,14 @@ impl<P: Programs> Cluster<P> {
         begin: Time,
         end: Time,
     ) {
-        if self.operations.is_some() {
-            let message = self.messages.get(id);
-            let process = match work {
-                Work::Post => message.source,
-                _ => message.target,
-            };
-            self.note_messaging(process, end.saturating_sub(begin));
-        }
-        if self.observer.is_some() {
+        if self.observer.is_some() || self.operations.is_some() {
             self.keep_processor(host, id, work, Span { begin, end });
         }
     }
 
     #[cold]
     fn keep_processor(&mut self, host: u32, id: MessageId, work: Work, span: Span) {
+        self.note_messaging(id, work, span);
         let name = self.messages.get(id).name(self.processes_per_host);
         let follower = match &mut self.observer {
             Some(Observer::Follower(follower)) => follower,
