@@ -1,10 +1,11 @@
 //! Frames through the output queues of switches, one by one.
 //!
 //! A message is cut into frames. Its adapter sends a frame of each of its flows in turn; a switch
-//! puts a frame into the queue of the link that it goes to, behind those that came before: when as
-//! much of it is there as the switch needs (cut-through), or all (store-and-forward). Queues hold
-//! as much as comes, or lose and mark frames ([`limits`]). Of frames that come at one time, that of
-//! the link with the smaller number is first.
+//! puts a frame into the queue of the link that it goes to, behind those that came before, or where
+//! flows take turns behind those of its flow ([`waiting`]): when as much of it is there as the
+//! switch needs (cut-through), or all (store-and-forward). Queues hold as much as comes, or lose
+//! and mark frames ([`limits`]). Of frames that come at one time, that of the link with the smaller
+//! number is first.
 //!
 //! Time goes by windows ([`calendar`]). A window is the least time from a frame's start on a cable
 //! to its entering the next queue, so that queues are worked out a window ahead of the hosts, each
@@ -16,9 +17,11 @@ pub(crate) mod alone;
 mod calendar;
 mod dcqcn;
 pub(crate) mod limits;
+mod order;
 mod output;
 mod parts;
 pub(crate) mod pause;
+mod waiting;
 
 #[cfg(test)]
 mod tests;
@@ -33,6 +36,7 @@ use self::alone::{Forwarding, Sizes, Span, full_bytes, picoseconds};
 use self::calendar::{Arrival, Calendar, Kind};
 use self::dcqcn::Senders;
 use self::limits::Limits;
+use self::order::Ordered;
 use self::output::Output;
 use self::parts::{Passages, Whole};
 use self::pause::Pauses;
@@ -58,6 +62,8 @@ pub(crate) struct Frames {
     calendar: Calendar,
     /// What queues do that do not hold all that comes, if there are any.
     limits: Option<Box<Limits>>,
+    /// What waits for links where it is not known when it leaves as it comes.
+    ordered: Option<Box<Ordered>>,
     /// What switches hold and links are told where they pause, if they do.
     pauses: Option<Box<Pauses>>,
     /// The flows that are slowed down where frames are marked, if any are.
@@ -111,6 +117,7 @@ impl Frames {
             })
             .collect();
         let limits = Limits::of(&links.buffers, outputs.len());
+        let ordered = Ordered::of(links, outputs.len());
         let pauses = Pauses::of(delays, &outputs);
         let hosts = topology.host_count();
         let resources = outputs.len() + hosts as usize;
@@ -124,6 +131,7 @@ impl Frames {
             // A cable is never crossed in no time at all.
             calendar: Calendar::new(width.max(1)),
             limits,
+            ordered,
             pauses,
             senders: Senders::of(&links.buffers),
             active: BinaryHeap::new(),
@@ -357,7 +365,7 @@ impl Frames {
         }
         let window = self.calendar.window(now);
         let bucket = self.calendar.take(window);
-        if self.pauses.is_some() {
+        if self.ordered.is_some() {
             let end = self.calendar.begin(window + 1);
             self.work_out(&bucket, end.picoseconds());
             self.look_for_deadlock(now, window);
@@ -725,6 +733,7 @@ impl Frames {
             + self.passages.state_bytes()
             + self.calendar.state_bytes()
             + self.limits.as_ref().map_or(0, |it| it.state_bytes())
+            + self.ordered.as_ref().map_or(0, |it| it.state_bytes())
             + self.pauses.as_ref().map_or(0, |it| it.state_bytes())
             + self.senders.as_ref().map_or(0, |it| it.state_bytes())
     }

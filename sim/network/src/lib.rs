@@ -37,7 +37,9 @@ pub mod wormhole;
 pub use credits::{CREDIT_BYTES, CreditLinks, Deadlock, FlowControl};
 pub use frames::limits::{QueueCounts, QueueLoss};
 pub use journeys::JourneyId;
-pub use links::{Buffers, CongestionControl, LinkConfig, Marking, Sharing, SwitchModel, WhenFull};
+pub use links::{
+    Buffers, CongestionControl, LinkConfig, Marking, Queueing, Sharing, SwitchModel, WhenFull,
+};
 pub use network::{Begun, Moved, Network, Next, Transfer};
 pub use packets::{Arrivals, LinkUse, Packet, PacketCounts, PacketNetwork, Parcel};
 pub use ports::Ports;

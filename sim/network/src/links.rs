@@ -91,10 +91,23 @@ pub struct Buffers {
     /// Bytes of the frames that are in it, with the one that leaves: what becomes of a frame with
     /// which it would be more, [`Buffers::full`] says. Any number if none.
     pub bytes_max: Option<u64>,
+    /// Which frame goes first.
+    pub queueing: Queueing,
     /// What a switch does that has no room.
     pub full: WhenFull,
     /// Which frames it marks, if any.
     pub marking: Option<Marking>,
+}
+
+/// Which frame of an output queue goes first.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Queueing {
+    /// The one that came first.
+    #[default]
+    FirstCome,
+    /// Flows take turns: deficit round robin, of a full frame each. What is alone in its own flow
+    /// is one.
+    Fair,
 }
 
 /// What a switch does when its buffers are full.

@@ -12,7 +12,9 @@ use viaduct_cluster::workload::{
 };
 use viaduct_engine::Time;
 use viaduct_hardware::{BusModel, Completion, Frame, HostModel, MemoryModel, ProcessorModel, Rate};
-use viaduct_network::{Buffers, CreditLinks, LinkConfig, Marking, Sharing, SwitchModel, WhenFull};
+use viaduct_network::{
+    Buffers, CreditLinks, LinkConfig, Marking, Queueing, Sharing, SwitchModel, WhenFull,
+};
 use viaduct_operations::check::{Fault, cycle};
 use viaduct_operations::collective::{CollectiveError, Request, graph};
 use viaduct_operations::{Graph, goal};
@@ -25,7 +27,7 @@ use crate::message_list;
 use crate::network::{self, TopologyCache};
 use crate::schema::{
     ArrivalKind, Bus, Coding, CompletionKind, Cpu, IntervalKind, Intervals, Links, NoticeBy,
-    PatternKind, Run, SizeKind, Sizes, Switches, Traffic, WhenFullKind,
+    PatternKind, QueueingKind, Run, SizeKind, Sizes, Switches, Traffic, WhenFullKind,
 };
 use crate::section::{Absent, Field, Setting, Start};
 use crate::settings::Settings;
@@ -234,7 +236,12 @@ fn buffers(links: &Links) -> Result<Buffers, Absent> {
             headroom_bytes: headroom.map(u64::from),
         },
     };
+    let queueing = match links.queueing.optional()?.unwrap_or(QueueingKind::Fifo) {
+        QueueingKind::Fifo => Queueing::FirstCome,
+        QueueingKind::Fair => Queueing::Fair,
+    };
     Ok(Buffers {
+        queueing,
         full,
         bytes_max: bytes_max.filter(|it| *it != UNLIMITED).map(u64::from),
         marking: low.zip(high).map(|(low, high)| Marking {

@@ -5,7 +5,7 @@ use viaduct_cluster::config::{Arrivals, ClusterConfig};
 use viaduct_cluster::workload::{MessageOperation, Pattern, PatternError, SizeDistribution};
 use viaduct_engine::Time;
 use viaduct_hardware::Rate;
-use viaduct_network::{CongestionControl, FlowControl, Sharing, WhenFull};
+use viaduct_network::{CongestionControl, FlowControl, Queueing, Sharing, WhenFull};
 
 use crate::combinations::{Combination, Refusal, Workload};
 use crate::diagnostics::{Diagnostic, Diagnostics};
@@ -401,6 +401,14 @@ impl Checker<'_> {
             );
         }
         self.pauses(config);
+        if buffers.queueing == Queueing::Fair && config.links.frame.payload_bytes == 0 {
+            self.diagnostics.push(
+                Diagnostic::error("flows that take turns need frames")
+                    .at(links.queueing.place())
+                    .label("one frame a message is as long as a message")
+                    .help("set links.frame_payload, as in \"1500 B\""),
+            );
+        }
         let Some(marking) = buffers.marking else {
             let control = &links.congestion_control;
             if control

@@ -271,6 +271,10 @@ section! {
             "frames that an output queue of a switch holds; `full` says what becomes of more",
         )
         .or("unlimited"), when model = Sharing::Packets;
+        queueing: Setting<QueueingKind> = choice(
+            "which frame of an output queue goes first: the one that came first, or flows in turn",
+        )
+        .or("fifo"), when model = Sharing::Packets;
         full: Setting<WhenFullKind> = choice(
             "what a switch does without room: lose the frame, or have the link pause before (PFC)",
         )
@@ -318,6 +322,13 @@ section! {
         speedup: Setting<u32> =
             whole(1, 16, "times as fast as onto a link, switches read their buffers")
             .or("1"), when model = Sharing::Credits;
+    }
+}
+
+words! {
+    pub(crate) enum QueueingKind {
+        Fifo = "fifo",
+        Fair = "fair",
     }
 }
 

@@ -232,7 +232,6 @@ fn disturbed() -> impl Strategy<Value = ClusterConfig> {
                     let full = u64::from(payload + frame.header_bytes);
                     config.links.buffers = Buffers {
                         bytes_max: buffer.map(|frames| frames * full),
-                        full: viaduct_network::WhenFull::Drop,
                         marking: buffer.map(|_| Marking {
                             low_bytes: 0,
                             high_bytes: 4 * full,
@@ -242,6 +241,7 @@ fn disturbed() -> impl Strategy<Value = ClusterConfig> {
                                 _ => CongestionControl::Dcqcn,
                             },
                         }),
+                        ..Buffers::default()
                     };
                     config.traffic.reliability = level;
                     config.faults = faults;

@@ -50,7 +50,7 @@ fn a_ring_of_links_that_pause_ends_a_run_unless_there_is_room() {
             full: WhenFull::Pause {
                 headroom_bytes: None,
             },
-            marking: None,
+            ..Buffers::default()
         };
         config.traffic.arrivals = viaduct_cluster::config::Arrivals::Window(4);
         config.traffic.size = viaduct_cluster::workload::SizeDistribution::constant(200_000);

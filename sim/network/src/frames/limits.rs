@@ -50,14 +50,6 @@ pub(super) struct Limits {
     streams: BTreeMap<u32, Stream>,
 }
 
-/// What a queue does with a frame.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Verdict {
-    Taken,
-    Marked,
-    Lost,
-}
-
 impl Limits {
     /// Of so many queues; none if they hold and do nothing of their own.
     pub(super) fn of(buffers: &Buffers, links: usize) -> Option<Box<Self>> {
@@ -81,26 +73,25 @@ impl Limits {
         self.seed = seed;
     }
 
-    /// A frame is lost that goes to a queue.
-    pub(super) fn lose(&mut self, link: u32) {
+    /// A frame is lost that goes to a queue: as what it goes on.
+    pub(super) fn lose(&mut self, kind: Kind, link: u32) -> Kind {
         self.counts[link as usize].lost += 1;
+        kind.lost()
     }
 
-    /// A frame of some bytes comes to a queue that has others.
-    fn judge(&mut self, link: u32, held: u64, bytes: u64) -> Verdict {
-        let counts = &mut self.counts[link as usize];
+    /// A frame of some bytes comes to a queue that has others: as what it goes on.
+    pub(super) fn judge(&mut self, kind: Kind, link: u32, (held, bytes): (u64, u64)) -> Kind {
         if held + bytes > self.bytes_max {
-            counts.lost += 1;
-            return Verdict::Lost;
+            return self.lose(kind, link);
         }
         match self.marks(link, held) {
-            true => Verdict::Marked,
-            false => Verdict::Taken,
+            true => kind.marked(),
+            false => kind,
         }
     }
 
     /// Whether a frame is marked that comes to a queue that has others.
-    pub(super) fn marks(&mut self, link: u32, held: u64) -> bool {
+    fn marks(&mut self, link: u32, held: u64) -> bool {
         let Some(marking) = self.marking.filter(|marking| held > marking.low_bytes) else {
             return false;
         };
@@ -150,10 +141,9 @@ impl Frames {
             let passage = &self.passages[arrival.passage as usize];
             let bytes = passage.parts.sizes.held(arrival.kind.is_last());
             let held = self.outputs[link as usize].held_at(arrival.time);
-            match limits.judge(link, held, bytes.into()) {
-                Verdict::Taken => return Some(arrival.kind),
-                Verdict::Marked => return Some(arrival.kind.marked()),
-                Verdict::Lost => {}
+            let kind = limits.judge(arrival.kind, link, (held, bytes.into()));
+            if !kind.is_lost() {
+                return Some(kind);
             }
         }
         self.go_on_without(arrival);

@@ -6,13 +6,10 @@
 //! crossed its cable. What is on its way until then finds room: the headroom. What finds none is
 //! lost.
 //!
-//! When a frame leaves is not known when it comes, since its link may pause meanwhile. So all that
-//! happens in a window is put in the order of time: frames leave, links pause and go on, frames
-//! come. What a link is told in one window it hears in a later one, as with frames. Adapters of
-//! hosts pause too, and never tell their links to: they take all that comes.
+//! What a link is told in one window it hears in a later one, as with frames. Adapters of hosts
+//! pause too, and never tell their links to: they take all that comes.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use viaduct_engine::Time;
 use viaduct_topology::{Channel, LinkId, Node};
@@ -20,12 +17,12 @@ use viaduct_topology::{Channel, LinkId, Node};
 use super::Frames;
 use super::alone::{full_bytes, picoseconds};
 use super::calendar::{Arrival, Kind};
+use super::order::Ordered;
 use super::output::Output;
 use crate::adapter::NEVER;
 use crate::credits::Deadlock;
 use crate::hops::Delays;
 use crate::links::WhenFull;
-use crate::passage::NOBODY;
 
 /// What a link is told by, bytes.
 const NOTICE_BYTES: f64 = 64.0;
@@ -40,25 +37,18 @@ pub(super) struct Pauses {
     ready: Vec<Option<Ready>>,
     /// Messages of adapters whose links pause: somebody is to look whether their last byte is gone.
     looks: BTreeMap<u32, Vec<u32>>,
-    /// What happens in this window, by time, rank and link; the last puts it in order.
-    agenda: BinaryHeap<Reverse<(u64, u8, u32, u32)>>,
-    happenings: Vec<Arrival>,
-    window_end: u64,
     next_look: u64,
     /// Links each of which waits for the next, and the last for the first.
     deadlock: Option<Box<Deadlock>>,
 }
 
-/// A link, its queue, and the frames in the switch behind it that came by it.
+/// A link, and the frames in the switch behind it that came by it.
 #[derive(Debug, Default)]
 struct Pausing {
     /// The host whose adapter sends on it, if one does.
     host: Option<u32>,
-    /// What is in its queue; of what is on it, the link that it came by, and its bytes.
-    waiting: VecDeque<Arrival>,
-    leaving: Option<(u32, u32)>,
+    /// Where a host's adapter is before it: whether it pauses, and changes of that to come.
     is_paused: bool,
-    /// Changes of that to come, where a host's adapter is before it.
     changes: VecDeque<(u64, bool)>,
     /// In the switch behind it: bytes, how many fit, and the limits for pausing and going on.
     held: u64,
@@ -116,9 +106,6 @@ impl Pauses {
             links: outputs.iter().enumerate().map(link_of).collect(),
             ready: vec![None; topology.host_count() as usize],
             looks: BTreeMap::new(),
-            agenda: BinaryHeap::new(),
-            happenings: Vec::new(),
-            window_end: 0,
             next_look: 0,
             deadlock: None,
         }))
@@ -135,24 +122,15 @@ impl Pauses {
         (link.count, link.paused + open)
     }
 
-    pub(super) fn state_bytes(&self) -> usize {
-        let queues = self.links.iter().map(|it| it.waiting.capacity());
-        self.links.capacity() * size_of::<Pausing>()
-            + queues.sum::<usize>() * size_of::<Arrival>()
-            + self.ready.capacity() * size_of::<Option<Ready>>()
-            + self.happenings.capacity() * size_of::<Arrival>()
+    /// Whether a switch has room for a frame that came by a link.
+    pub(super) fn have_room(&self, from: u32, held: u32) -> bool {
+        let behind = &self.links[from as usize];
+        behind.held + u64::from(held) <= behind.room
     }
 
-    fn expect(&mut self, arrival: Arrival) {
-        let rank = arrival.kind.rank();
-        let of = if rank == 2 {
-            arrival.from
-        } else {
-            arrival.link
-        };
-        let number = self.happenings.len() as u32;
-        self.happenings.push(arrival);
-        self.agenda.push(Reverse((arrival.time, rank, of, number)));
+    pub(super) fn state_bytes(&self) -> usize {
+        self.links.capacity() * size_of::<Pausing>()
+            + self.ready.capacity() * size_of::<Option<Ready>>()
     }
 }
 
@@ -193,122 +171,28 @@ pub(crate) fn headroom(delays: &Delays<'_>, link: LinkId) -> u64 {
 }
 
 impl Frames {
-    /// All that happens in a window.
-    pub(super) fn work_out(&mut self, bucket: &[Arrival], end: u64) {
+    /// A switch holds a frame more that came by a link.
+    pub(super) fn hold(&mut self, from: u32, now: u64, held: u32) {
         let Some(pauses) = &mut self.pauses else {
             return;
         };
-        pauses.window_end = end;
-        pauses.happenings.clear();
-        for arrival in bucket {
-            pauses.expect(*arrival);
-        }
-        while let Some(pauses) = &mut self.pauses
-            && let Some(Reverse((_, _, _, number))) = pauses.agenda.pop()
-        {
-            let happening = pauses.happenings[number as usize];
-            match happening.kind {
-                Kind::LEAVES => self.has_left(happening.time, happening.link),
-                Kind::PAUSES => self.change(happening.time, happening.link, true),
-                Kind::RESUMES => self.change(happening.time, happening.link, false),
-                _ => self.enters(happening),
-            }
+        let behind = &mut pauses.links[from as usize];
+        behind.held += u64::from(held);
+        if behind.held > behind.xoff && !behind.is_told {
+            self.tell_link(from, now, Kind::PAUSES);
         }
     }
 
-    fn expect(&mut self, arrival: Arrival) {
-        match &mut self.pauses {
-            Some(pauses) if arrival.time < pauses.window_end => pauses.expect(arrival),
-            _ => self.calendar.push(arrival),
-        }
-    }
-
-    /// A frame comes to the queue of a link.
-    fn enters(&mut self, mut arrival: Arrival) {
+    /// The frame has left the switch.
+    pub(super) fn release(&mut self, from: u32, now: u64, held: u32) {
         let Some(pauses) = &mut self.pauses else {
             return;
         };
-        let held = self.passages[arrival.passage as usize]
-            .parts
-            .sizes
-            .held(arrival.kind.is_last());
-        if !arrival.kind.is_lost() {
-            let behind = &mut pauses.links[arrival.from as usize];
-            if behind.held + u64::from(held) > behind.room {
-                if let Some(limits) = &mut self.limits {
-                    limits.lose(arrival.link);
-                }
-                arrival.kind = arrival.kind.lost();
-            } else if let Some(limits) = &mut self.limits {
-                let before = self.outputs[arrival.link as usize].held_now();
-                if limits.marks(arrival.link, before) {
-                    arrival.kind = arrival.kind.marked();
-                }
-            }
-        }
-        if !arrival.kind.is_lost() {
-            let behind = &mut pauses.links[arrival.from as usize];
-            behind.held += u64::from(held);
-            if behind.held > behind.xoff && !behind.is_told {
-                self.tell_link(arrival.from, arrival.time, Kind::PAUSES);
-            }
-        }
-        let Some(pauses) = &mut self.pauses else {
-            return;
-        };
-        let link = &mut pauses.links[arrival.link as usize];
-        link.waiting.push_back(arrival);
-        if !arrival.kind.is_lost() {
-            let frames = link.waiting.len() + usize::from(link.leaving.is_some());
-            self.outputs[arrival.link as usize].enter(held, frames as u32);
-        }
-        self.serve_next(arrival.time, arrival.link);
-    }
-
-    /// A link takes the next frame of its queue, if it is free and does not pause.
-    fn serve_next(&mut self, now: u64, number: u32) {
-        while let Some(pauses) = &mut self.pauses {
-            let link = &mut pauses.links[number as usize];
-            if link.leaving.is_some() || link.is_paused {
-                return;
-            }
-            let Some(arrival) = link.waiting.pop_front() else {
-                return;
-            };
-            if arrival.kind.is_lost() {
-                self.go_on_without(&Arrival {
-                    time: now,
-                    ..arrival
-                });
-                continue;
-            }
-            let passage = &self.passages[arrival.passage as usize];
-            let held = passage.parts.sizes.held(arrival.kind.is_last());
-            link.leaving = Some((arrival.from, held));
-            let bytes = passage.parts.sizes.bytes(arrival.kind.is_last());
-            let output = &mut self.outputs[number as usize];
-            let service = output.service(bytes);
-            output.begin(now, service, bytes);
-            self.leave(arrival.passage, arrival.place, arrival.kind, (now, service));
-            self.expect(of_link(number, now + service, Kind::LEAVES));
-        }
-    }
-
-    /// A frame has left a queue, and the switch.
-    fn has_left(&mut self, now: u64, number: u32) {
-        let Some(pauses) = &mut self.pauses else {
-            return;
-        };
-        let Some((from, held)) = pauses.links[number as usize].leaving.take() else {
-            return;
-        };
-        self.outputs[number as usize].exit(held);
         let behind = &mut pauses.links[from as usize];
         behind.held -= u64::from(held);
         if behind.held <= behind.xon && behind.is_told {
             self.tell_link(from, now, Kind::RESUMES);
         }
-        self.serve_next(now, number);
     }
 
     /// A switch tells the link by which something came.
@@ -325,17 +209,17 @@ impl Frames {
         } else {
             link.paused += hears - link.since;
         }
-        self.expect(of_link(number, hears, kind));
+        self.expect(number, hears, kind);
     }
 
     /// A link pauses, or goes on.
-    fn change(&mut self, now: u64, number: u32, is_paused: bool) {
-        let Some(pauses) = &mut self.pauses else {
+    pub(super) fn change(&mut self, now: u64, number: u32, is_paused: bool) {
+        let (Some(pauses), Some(ordered)) = (&mut self.pauses, &mut self.ordered) else {
             return;
         };
         let link = &mut pauses.links[number as usize];
         let Some(host) = link.host else {
-            link.is_paused = is_paused;
+            ordered.of_link_mut(number).is_paused = is_paused;
             return self.serve_next(now, number);
         };
         link.changes.push_back((now, is_paused));
@@ -442,7 +326,7 @@ impl Frames {
     /// Looks for such links from time to time, and where nothing else is to come.
     pub(super) fn look_for_deadlock(&mut self, now: u64, window: u64) {
         let is_quiet = self.calendar.first().is_none();
-        let Some(pauses) = &mut self.pauses else {
+        let (Some(pauses), Some(ordered)) = (&mut self.pauses, &self.ordered) else {
             return;
         };
         if pauses.deadlock.is_some() || (window < pauses.next_look && !is_quiet) {
@@ -454,7 +338,7 @@ impl Frames {
             let sizes = &passages[arrival.passage as usize].parts.sizes;
             u64::from(sizes.held(arrival.kind.is_last()))
         };
-        let circle = pauses.circle(held).into_iter();
+        let circle = pauses.circle(ordered, held).into_iter();
         let channels: Vec<_> = circle.map(|link| Channel { link, number: 0 }).collect();
         pauses.deadlock = (!channels.is_empty()).then(|| {
             let at = Time::from_picoseconds(now);
@@ -471,18 +355,14 @@ impl Frames {
 impl Pauses {
     /// What waits for a link that pauses stays where it is. So a link never goes on of which
     /// more than its lower limit waits for such links; any other may.
-    fn circle(&self, held: impl Fn(&Arrival) -> u64) -> Vec<LinkId> {
-        let is_stopped = |(number, it): (usize, &Pausing)| {
-            (it.is_told && it.is_paused && it.host.is_none()).then_some(number as u32)
+    fn circle(&self, ordered: &Ordered, held: impl Fn(&Arrival) -> u64) -> Vec<LinkId> {
+        let numbers = 0..self.links.len() as u32;
+        let is_stopped = |number: &u32| {
+            self.links[*number as usize].is_told && ordered.of_link(*number).is_paused
         };
-        let mut stopped: BTreeSet<u32> = self
-            .links
-            .iter()
-            .enumerate()
-            .filter_map(is_stopped)
-            .collect();
+        let mut stopped: BTreeSet<u32> = numbers.filter(is_stopped).collect();
         let waits = |number: u32| {
-            let waiting = self.links[number as usize].waiting.iter();
+            let waiting = ordered.of_link(number).waiting.iter();
             waiting.filter(|arrival| !arrival.kind.is_lost())
         };
         loop {
@@ -510,16 +390,5 @@ impl Pauses {
             next = stopped.iter().find(is_waited_for).copied();
         }
         Vec::new()
-    }
-}
-
-fn of_link(link: u32, time: u64, kind: Kind) -> Arrival {
-    Arrival {
-        time,
-        passage: NOBODY,
-        link,
-        from: link,
-        place: 0,
-        kind,
     }
 }

@@ -1,6 +1,6 @@
 //! Frames, against a slow second implementation of the same rules: one heap for everything.
 
-mod pausing;
+mod ordered;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -13,7 +13,7 @@ use super::*;
 use crate::frames::limits::{QueueCounts, QueueLoss};
 use crate::hops::Ends;
 use crate::links::{
-    Buffers, CongestionControl, LinkConfig, Marking, Sharing, SwitchModel, WhenFull,
+    Buffers, CongestionControl, LinkConfig, Marking, Queueing, Sharing, SwitchModel, WhenFull,
 };
 use crate::queues::FlowKey;
 use crate::rate::Switching;
@@ -224,9 +224,12 @@ struct Slow<'a> {
     /// may send.
     wakes: BTreeMap<u32, u64>,
     idle: BTreeMap<u32, u64>,
-    /// Where links pause: links that do; by link what waits for it and what is on it, each a
-    /// message, its frame, its place there and the link it came by.
+    /// Where links pause or flows take turns: by link what waits for it and what is on it, each a
+    /// message, its frame, its place there and the link it came by; links that pause; by link the
+    /// flows of which something waits, with the bytes that each may send, and whether the first has
+    /// been given those of this turn.
     paused: BTreeSet<u32>,
+    order: BTreeMap<u32, (VecDeque<(Flow, u64)>, bool)>,
     waiting: BTreeMap<u32, VecDeque<(usize, u32, usize, u32)>>,
     leaving: BTreeMap<u32, (usize, u32, usize, u32)>,
     /// By link: bytes in the switch behind it, and whether it was told to pause.
@@ -234,6 +237,9 @@ struct Slow<'a> {
     /// By host: a frame that is ready for its link, when it is, and whether the next is read ahead.
     ready: BTreeMap<u32, (usize, u32, u64, bool)>,
 }
+
+/// Source, target and number.
+type Flow = (u32, u32, u32);
 
 /// The sender of a flow that was told of marks.
 #[derive(Clone, Debug, Default)]
@@ -397,7 +403,7 @@ impl Slow<'_> {
                     ..
                 } => {
                     let (wire, _) = self.bytes(message, frame);
-                    if self.network.links.buffers.may_pause() {
+                    if self.is_ordered() {
                         self.waits(now, link, (message, frame, place, from));
                         continue;
                     }
@@ -663,6 +669,7 @@ fn slow(network: &Network, messages: &[Message]) -> Outcome {
         wakes: BTreeMap::new(),
         idle: BTreeMap::new(),
         paused: BTreeSet::new(),
+        order: BTreeMap::new(),
         waiting: BTreeMap::new(),
         leaving: BTreeMap::new(),
         behind: BTreeMap::new(),
@@ -699,7 +706,8 @@ fn networks() -> impl Strategy<Value = Network> {
         Just(WhenFull::Drop),
         headroom.prop_map(|headroom_bytes| WhenFull::Pause { headroom_bytes }),
     ];
-    let buffers = (bytes(6_000), bytes(2_000), full);
+    let queueing = prop_oneof![Just(Queueing::FirstCome), Just(Queueing::Fair)];
+    let buffers = (bytes(6_000), bytes(2_000), full, queueing);
     let speeds = (gbits(), gbits());
     (topology, switching, speeds, bus, times, frames, buffers).prop_map(
         |(topology, switching, (rate, host_rate), bus, times, frames, buffers)| Network {
@@ -717,6 +725,7 @@ fn networks() -> impl Strategy<Value = Network> {
                 buffers: Buffers {
                     bytes_max: buffers.0,
                     full: buffers.2,
+                    queueing: buffers.3,
                     marking: buffers.1.map(|bytes| Marking {
                         low_bytes: bytes,
                         high_bytes: bytes,

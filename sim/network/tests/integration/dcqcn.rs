@@ -49,14 +49,13 @@ fn run(flows: u32, control: CongestionControl, from: u64, until: u64) -> Result 
             header_bytes: 48,
         },
         buffers: Buffers {
-            bytes_max: None,
-            full: viaduct_network::WhenFull::Drop,
             marking: Some(Marking {
                 low_bytes: 5_000,
                 high_bytes: 200_000,
                 probability: 0.01,
                 control,
             }),
+            ..Buffers::default()
         },
         credits: CreditLinks::default(),
     };

@@ -5,6 +5,7 @@
 mod common;
 mod credits;
 mod dcqcn;
+mod fair;
 mod limits;
 mod packets;
 mod pause;

@@ -480,12 +480,13 @@ fn limits_of_queues_are_for_frames_that_fit_into_them() {
         let more = more.replace(", ", "\n");
         exchanged(rate, &format!("{rate}\nframe_payload = \"1500 B\"\n{more}"))
     };
-    let said: Vec<String> = [
+    let mut said: Vec<String> = [
         "model = \"queues\", buffer = \"64 KiB\", ecn_low = \"8 KiB\"",
         "model = \"packets\", buffer = \"1 KiB\"",
         "model = \"packets\", buffer = 65536",
         "model = \"packets\", buffer = \"unlimited\", ecn_high = \"8 KiB\"",
         "model = \"packets\", congestion_control = \"dcqcn\"",
+        "model = \"queues\", queueing = \"fair\"",
         "model = \"packets\", full = \"pause\"",
         "model = \"packets\", full = \"pause\", buffer = \"2 KiB\"",
         "model = \"packets\", full = \"pause\", buffer = \"64 KiB\", pause_headroom = \"1 KiB\"",
@@ -496,6 +497,11 @@ fn limits_of_queues_are_for_frames_that_fit_into_them() {
     ]
     .map(|more| format!("---- {more}\n{}\n", with(more)))
     .into();
+    let unframed = format!("{rate}\nmodel = \"packets\"\nqueueing = \"fair\"");
+    said.push(format!(
+        "---- the same, and no frame_payload\n{}\n",
+        exchanged(rate, &unframed)
+    ));
     insta::assert_snapshot!(said.concat());
 }
 

@@ -1,4 +1,5 @@
-//! The rules of links that pause once more, with everything in one heap.
+//! The rules of links that pause, and of flows that take turns, once more, with everything in one
+//! heap.
 
 use viaduct_topology::Node;
 
@@ -40,36 +41,90 @@ impl Slow<'_> {
         (xoff, xoff.saturating_sub(2 * u64::from(full)))
     }
 
-    /// A frame comes to a queue, where links pause.
+    pub(super) fn is_ordered(&self) -> bool {
+        let buffers = self.network.links.buffers;
+        buffers.may_pause() || buffers.queueing == Queueing::Fair
+    }
+
+    fn flow(&self, message: usize) -> Flow {
+        let Message { ends, flow, .. } = self.messages[message];
+        (ends.0, ends.1, flow)
+    }
+
+    /// A frame comes to a queue.
     pub(super) fn waits(&mut self, now: u64, link: u32, it: (usize, u32, usize, u32)) {
         let (message, frame, _, from) = it;
         let wire = self.bytes(message, frame).0;
         let buffers = self.network.links.buffers;
         let (held, is_told) = self.behind.get(&from).copied().unwrap_or_default();
         let held = held + wire as u64;
-        if held > buffers.bytes_max.unwrap() {
-            self.links[link as usize].0.lost += 1;
-            self.lost[message].push(frame);
-            return;
-        }
         let waiting = self.waiting.entry(link).or_default();
         let here = waiting.iter().chain(self.leaving.get(&link));
         let here: Vec<_> = here.map(|it| (it.0, it.1)).collect();
         let before: u64 = here.iter().map(|it| self.bytes(it.0, it.1).0 as u64).sum();
+        let counted = match buffers.may_pause() {
+            true => held,
+            false => before + wire as u64,
+        };
+        if buffers.bytes_max.is_some_and(|most| counted > most) {
+            self.links[link as usize].0.lost += 1;
+            self.lost[message].push(frame);
+            return;
+        }
         if buffers.marking.is_some_and(|it| before > it.low_bytes) {
             self.links[link as usize].0.marked += 1;
             self.marked[message].push(frame);
         }
         let most = &mut self.links[link as usize].1;
         *most = (*most).max(before + wire as u64);
-        let pauses = held > self.pause_limits(from).0 && !is_told;
+        let pauses = buffers.may_pause() && held > self.pause_limits(from).0 && !is_told;
         self.behind.insert(from, (held, is_told || pauses));
         if pauses {
             self.links[from as usize].0.pauses += 1;
             self.is_told(now, from, true);
         }
+        let flow = self.flow(message);
+        let (order, _) = self.order.entry(link).or_default();
+        if !order.iter().any(|(it, _)| *it == flow) {
+            order.push_back((flow, 0));
+        }
         self.waiting.entry(link).or_default().push_back(it);
         self.next_begins(now, link);
+    }
+
+    /// The place among what waits for a link of what goes next.
+    fn next_place(&mut self, link: u32) -> Option<usize> {
+        let waiting = self.waiting.get(&link)?.clone();
+        if waiting.is_empty() || self.network.links.buffers.queueing == Queueing::FirstCome {
+            return (!waiting.is_empty()).then_some(0);
+        }
+        let frame = self.network.links.frame;
+        let full = match frame.payload_bytes {
+            0 => 1,
+            payload => u64::from(payload + frame.header_bytes),
+        };
+        let (mut order, mut is_given) = self.order.remove(&link).unwrap();
+        let place = loop {
+            let (flow, mut credit) = order.pop_front().unwrap();
+            if !is_given {
+                credit += full;
+            }
+            let of_flow = |it: &(usize, u32, usize, u32)| self.flow(it.0) == flow;
+            let place = waiting.iter().position(of_flow).unwrap();
+            let bytes = self.bytes(waiting[place].0, waiting[place].1).0 as u64;
+            if bytes > credit {
+                order.push_back((flow, credit));
+                is_given = false;
+                continue;
+            }
+            is_given = waiting.iter().filter(|it| of_flow(it)).count() > 1;
+            if is_given {
+                order.push_front((flow, credit - bytes));
+            }
+            break place;
+        };
+        self.order.insert(link, (order, is_given));
+        Some(place)
     }
 
     fn is_told(&mut self, now: u64, link: u32, pauses: bool) {
@@ -84,10 +139,10 @@ impl Slow<'_> {
         if self.leaving.contains_key(&link) || self.paused.contains(&link) {
             return;
         }
-        let waiting = self.waiting.entry(link).or_default();
-        let Some(next) = waiting.pop_front() else {
+        let Some(place) = self.next_place(link) else {
             return;
         };
+        let next = self.waiting.get_mut(&link).unwrap().remove(place).unwrap();
         self.leaving.insert(link, next);
         let service = self.service(link, self.bytes(next.0, next.1).0);
         self.heap
@@ -98,11 +153,13 @@ impl Slow<'_> {
     pub(super) fn leaves(&mut self, now: u64, link: u32) {
         let (message, frame, _, from) = self.leaving.remove(&link).unwrap();
         let wire = self.bytes(message, frame).0 as u64;
-        let least = self.pause_limits(from).1;
-        let (held, is_told) = self.behind.get_mut(&from).unwrap();
-        *held -= wire;
-        if *held <= least && core::mem::take(is_told) {
-            self.is_told(now, from, false);
+        if self.network.links.buffers.may_pause() {
+            let least = self.pause_limits(from).1;
+            let (held, is_told) = self.behind.get_mut(&from).unwrap();
+            *held -= wire;
+            if *held <= least && core::mem::take(is_told) {
+                self.is_told(now, from, false);
+            }
         }
         self.next_begins(now, link);
     }
