@@ -68,10 +68,12 @@ from viaduct._result import (
 from viaduct._study import Progress, Study, models, parse_study, studies, study
 from viaduct._sweep import Sweep, SweepProgress, sweep
 from viaduct._traffic import (
+    Collective,
     Pattern,
     Traffic,
     all_to_all,
     bit_reversal,
+    collective,
     hops,
     hot_spot,
     incast,
@@ -87,6 +89,7 @@ __all__ = [
     "Buffer",
     "Cluster",
     "ClusterResult",
+    "Collective",
     "Completion",
     "CompletionQueue",
     "Counts",
@@ -128,6 +131,7 @@ __all__ = [
     "all_to_all",
     "bit_reversal",
     "cluster",
+    "collective",
     "hops",
     "hot_spot",
     "incast",

@@ -14,7 +14,7 @@ from viaduct._errors import ScenarioError
 from viaduct._messages import Messages
 from viaduct._result import Result
 from viaduct._study import Progress, Setting, Study, _texts
-from viaduct._traffic import Host, Traffic
+from viaduct._traffic import Collective, Host, Traffic
 
 Node = int | str
 """A node: the number that adding it gave, or its name."""
@@ -615,7 +615,7 @@ class Network:
 
     def study(
         self,
-        traffic: Traffic | Messages | None = None,
+        traffic: Traffic | Messages | Collective | None = None,
         *,
         until: str | None = None,
         warmup: str | None = None,
@@ -629,10 +629,10 @@ class Network:
 
         Parameters
         ----------
-        traffic : Traffic or Messages
+        traffic : Traffic, Messages or Collective
             What the hosts send.
         until : str
-            End of simulated time.
+            End of simulated time; a collective needs none.
         warmup : str, optional
             Messages posted before it are not counted.
         seed : int, optional
@@ -654,9 +654,9 @@ class Network:
         ('[4, 4]', '856 Mbit/s')
         """
         # Looked at before it is kept: what is wrong is not said again the next time.
-        if traffic is not None and not isinstance(traffic, (Traffic, Messages)):
+        if traffic is not None and not isinstance(traffic, (Traffic, Messages, Collective)):
             raise TypeError(
-                "traffic is viaduct.Traffic(...) or viaduct.Messages(...), not "
+                "traffic is viaduct.Traffic(...), Messages(...) or collective(...), not "
                 f"{_arguments.shown(traffic)}"
             )
         _arguments.quantity("until", until, "10 ms")
@@ -665,7 +665,8 @@ class Network:
         seed = _arguments.seed(seed)
         said = {"traffic": traffic, "until": until, "warmup": warmup, "seed": seed, "set": set}
         self._said |= {key: value for key, value in said.items() if value is not None}
-        for key in ("traffic", "until"):
+        ends_itself = isinstance(self._said.get("traffic"), Collective)
+        for key in ("traffic",) if ends_itself else ("traffic", "until"):
             if key not in self._said:
                 raise ScenarioError(
                     f"error: `{key}` was not said\n"
@@ -688,7 +689,7 @@ class Network:
     def run(
         self,
         *,
-        traffic: Traffic | Messages | None = None,
+        traffic: Traffic | Messages | Collective | None = None,
         until: str | None = None,
         warmup: str | None = None,
         seed: int | None = None,

@@ -159,7 +159,7 @@ class _Run:
         return self._native
 
 
-TABLES = ("messages", "links", "series", "latency")
+TABLES = ("messages", "links", "series", "latency", "ranks")
 """Names of the tables of a run."""
 
 
@@ -181,7 +181,7 @@ class Result:
     simulated_s: float
     warmup_s: float
     ended: str
-    """`finished`, `message_count`, `event_count` or `interrupted`."""
+    """`finished`, `message_count`, `event_count`, `interrupted`, `deadlock` or `stalled`."""
     steady_state: SteadyState
     messages: Counts
     latency_us: Latency
@@ -207,6 +207,8 @@ class Result:
     warnings: list[Warning]
     violations: list[str]
     """Checks of the run on itself that failed; not empty only in `AssumptionError.result`."""
+    application: dict[str, Any] | None
+    """What came of a graph of operations, as `summary.json` has it; none without one."""
     _run: _Run
 
     @classmethod
@@ -232,6 +234,7 @@ class Result:
             links_by_class={name: Usage(**usage) for name, usage in summary["links"].items()},
             buses=Usage(**summary["buses"]),
             queue_depths=[QueueDepth(**depth) for depth in summary["queue_depths"]],
+            application=summary.get("application"),
             warnings=[Warning(**warning) for warning in summary["warnings"]],
             _run=_Run(study, run),
         )
@@ -279,8 +282,8 @@ class Result:
         Parameters
         ----------
         name : str
-            `messages` (a sample), `links`, `series` (windows of time) or `latency` (its
-            distribution).
+            `messages` (a sample), `links`, `series` (windows of time), `latency` (its
+            distribution) or `ranks` (of a graph of operations).
 
         Examples
         --------

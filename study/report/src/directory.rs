@@ -5,7 +5,7 @@
 //!   scenario.toml      the resolved scenario: every key with its value; of a sweep
 //!                      scenario-0.toml, scenario-1.toml, ... one a cell
 //!   summary.json       the study's object, as `--json` prints it
-//!   messages.parquet   links.parquet   series.parquet   latency.parquet
+//!   messages.parquet   links.parquet   series.parquet   latency.parquet   ranks.parquet
 //!   report.html        the results, for a browser
 //! ```
 //!
@@ -369,6 +369,7 @@ mod tests {
                 "latency.parquet",
                 "links.parquet",
                 "messages.parquet",
+                "ranks.parquet",
                 "report.html",
                 "scenario-0.toml",
                 "scenario-1.toml",

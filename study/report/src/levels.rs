@@ -25,6 +25,9 @@ pub use viaduct_cluster::levels::AGREE_WITHIN as LEVELS_AGREE_WITHIN;
 pub struct LevelRecord {
     /// The level: a value of `links.model`.
     pub level: String,
+    /// Until all operations had ended, microseconds, of a graph of operations alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub makespan_us: Option<f64>,
     /// Mean latency, microseconds.
     pub mean_us: Option<Spread>,
     /// Half of all messages take at most this, microseconds.
@@ -186,6 +189,7 @@ impl LevelRecord {
         let level = cell.set.first().map_or("", |(_, level)| level);
         Self {
             level: level.to_owned(),
+            makespan_us: cell.application(|it| it.makespan_us),
             mean_us: cell.mean_us,
             p50_us: cell.latency(|latency| latency.p50),
             p99_us: cell.latency(|latency| latency.p99),
@@ -214,14 +218,22 @@ pub fn levels_table(records: &[LevelRecord]) -> String {
         .iter()
         .any(|record| record.dropped_fraction > Some(0.0));
     let against = format!("minus {}, us (95 % CI)", first.level);
-    let mut header = vec!["level", "mean us (95 % CI)", &against, "p50 us", "p99 us"];
+    let is_application = records.iter().any(|record| record.makespan_us.is_some());
+    let mut header = vec!["level"];
+    header.extend(is_application.then_some("all operations us"));
+    header.extend(["mean us (95 % CI)", &against, "p50 us", "p99 us"]);
     header.extend(["p99.9 us", "busiest link %", "flows on a link"]);
     header.extend(has_drops.then_some("dropped %"));
     header.extend(["events", "wall clock"]);
     let share = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), percent);
     let rows = records.iter().map(|record| {
         let difference = record.difference.as_ref().map(PairedDifference::text);
-        let mut row = vec![record.level.clone(), mean_text(record.mean_us)];
+        let mut row = vec![record.level.clone()];
+        row.extend(is_application.then(|| shown(record.makespan_us)));
+        row.push(match is_application {
+            true => shown(record.mean_us.map(|spread| spread.mean)),
+            false => mean_text(record.mean_us),
+        });
         row.push(difference.unwrap_or_else(|| "-".to_owned()));
         row.extend([record.p50_us, record.p99_us, record.p999_us].map(shown));
         row.extend([

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::across::{AcrossSeeds, Spread, spread};
 use crate::figure::scaled_count;
 use crate::outcome::{Published, RunRecord};
-use crate::summary::{LatencySummary, Summary};
+use crate::summary::{ApplicationSummary, CollectiveSummary, LatencySummary, Summary};
 
 /// A cell's numbers: of its run, or over its seeds.
 #[derive(Clone, Debug)]
@@ -132,6 +132,19 @@ impl<'a> CellRecord<'a> {
             None if self.is_unstable() => Status::Unstable,
             None => Status::Done,
         }
+    }
+
+    /// The mean of a number of the application that its runs carried out, if they did.
+    pub(crate) fn application(&self, number: impl Fn(&ApplicationSummary) -> f64) -> Option<f64> {
+        self.mean(|run| run.application.as_ref().map(&number))
+    }
+
+    /// The same of its collective, if it was one that has bytes.
+    pub(crate) fn collective(&self, number: impl Fn(&CollectiveSummary) -> f64) -> Option<f64> {
+        self.mean(|run| {
+            let application = run.application.as_ref()?;
+            application.collective.as_ref().map(&number)
+        })
     }
 
     /// Whether any run was offered more than it carried.

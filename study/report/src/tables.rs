@@ -18,7 +18,8 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
-use viaduct_cluster::result::{LinkRow, MessageRow, RunResult};
+use viaduct_cluster::result::{LinkRow, MessageRow, RankRow, RunResult};
+use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkId, Node};
 
 use crate::OrderedMap;
@@ -109,7 +110,7 @@ pub(crate) static RUN_COLUMNS: [Column; 2] = [
 ];
 
 /// The tables of a run; each is a file `<name>.parquet` of its directory.
-pub static TABLES: [Table; 4] = [
+pub static TABLES: [Table; 5] = [
     Table {
         name: "messages",
         row: "one message of an even sample over the whole run, warm-up included",
@@ -296,6 +297,40 @@ pub static TABLES: [Table; 4] = [
             column("latency_us", Kind::Real, "us", "... took at most this long"),
         ],
         values: latency_values,
+    },
+    Table {
+        name: "ranks",
+        row: "one rank of a graph of operations; none without one",
+        columns: &[
+            column("rank", Kind::Number, "number", "its number"),
+            column("host_number", Kind::Number, "number", "its host"),
+            column("host", Kind::Word, "word", "its host's name"),
+            column(
+                "span_us",
+                Kind::Real,
+                "us",
+                "from the start of the traffic to the end of its last operation",
+            ),
+            column(
+                "computing_us",
+                Kind::Real,
+                "us",
+                "for how long its processors computed",
+            ),
+            column(
+                "messaging_us",
+                Kind::Real,
+                "us",
+                "for how long its host's processor worked for its messages",
+            ),
+            column(
+                "waiting_us",
+                Kind::Real,
+                "us",
+                "for how long its first processor did neither",
+            ),
+        ],
+        values: rank_values,
     },
 ];
 
@@ -611,6 +646,22 @@ fn series_values(result: &RunResult) -> Vec<Values> {
         }),
         Values::reals(rows, |row| row.link_utilisation_mean),
         Values::reals(rows, |row| row.link_utilisation_max),
+    ]
+}
+
+fn rank_values(result: &RunResult) -> Vec<Values> {
+    let application = result.application.as_ref();
+    let rows = application.map_or(&[][..], |application| &application.ranks);
+    let host = |row: &RankRow| result.topology.node_name(Node::Host(HostId(row.host)));
+    let time = |of: fn(&RankRow) -> Time| Values::reals(rows, |row| of(row).microseconds_f64());
+    vec![
+        Values::numbers(rows, |row| row.rank),
+        Values::numbers(rows, |row| row.host),
+        Values::Text(rows.iter().map(host).collect()),
+        time(|row| row.span),
+        time(|row| row.computing),
+        time(|row| row.messaging),
+        time(|row| row.waiting),
     ]
 }
 

@@ -30,7 +30,25 @@ struct Quantity {
     half_width: fn(&CellRecord<'_>) -> Option<f64>,
 }
 
-const QUANTITIES: [Quantity; 5] = [
+const QUANTITIES: [Quantity; 7] = [
+    Quantity {
+        file: "all-operations.svg",
+        title: "until all operations have ended",
+        axis: "all operations, us",
+        path: Some("application.makespan_us"),
+        is_latency: false,
+        of: |cell| cell.application(|it| it.makespan_us),
+        half_width: |cell| cell.half_width(|run| Some(run.application.as_ref()?.makespan_us)),
+    },
+    Quantity {
+        file: "bus-bandwidth.svg",
+        title: "bus bandwidth",
+        axis: "bus bandwidth, GB/s",
+        path: Some("application.collective.bus_bandwidth_gb_per_s"),
+        is_latency: false,
+        of: |cell| cell.collective(|it| it.bus_bandwidth_gb_per_s),
+        half_width: |cell| cell.half_width(bus_bandwidth),
+    },
     Quantity {
         file: "latency-mean.svg",
         title: "mean latency",
@@ -83,6 +101,11 @@ const QUANTITIES: [Quantity; 5] = [
         },
     },
 ];
+
+fn bus_bandwidth(run: &crate::Summary) -> Option<f64> {
+    let collective = run.application.as_ref()?.collective.as_ref()?;
+    Some(collective.bus_bandwidth_gb_per_s)
+}
 
 /// A quantity drawn.
 pub(crate) struct Curve {

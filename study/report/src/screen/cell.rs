@@ -105,10 +105,7 @@ pub(crate) fn headline_rows(view: &CellRecord<'_>) -> Vec<Row> {
 
 /// How long a graph of operations took, and where the time of its ranks went.
 fn application_rows(view: &CellRecord<'_>) -> Vec<Row> {
-    let of = |number: &dyn Fn(&ApplicationSummary) -> f64| {
-        view.mean(|run| run.application.as_ref().map(number))
-    };
-    let Some(makespan) = of(&|it| it.makespan_us) else {
+    let Some(makespan) = view.application(|it| it.makespan_us) else {
         return Vec::new();
     };
     let published = view.published;
@@ -119,28 +116,12 @@ fn application_rows(view: &CellRecord<'_>) -> Vec<Row> {
         (
             "bytes / time, GB/s",
             "application.collective.bytes_over_time_gb_per_s",
-            view.mean(|run| {
-                Some(
-                    run.application
-                        .as_ref()?
-                        .collective
-                        .as_ref()?
-                        .bytes_over_time_gb_per_s,
-                )
-            }),
+            view.collective(|it| it.bytes_over_time_gb_per_s),
         ),
         (
             "bus bandwidth (as NCCL's tests count it), GB/s",
             "application.collective.bus_bandwidth_gb_per_s",
-            view.mean(|run| {
-                Some(
-                    run.application
-                        .as_ref()?
-                        .collective
-                        .as_ref()?
-                        .bus_bandwidth_gb_per_s,
-                )
-            }),
+            view.collective(|it| it.bus_bandwidth_gb_per_s),
         ),
     ] {
         let row = ours.map(|ours| beside(Row::new(name, quantity(ours)), path, ours));
@@ -153,7 +134,8 @@ fn application_rows(view: &CellRecord<'_>) -> Vec<Row> {
         ("it waits, us", |it| it.waiting_us),
     ];
     for (name, spread) in spreads {
-        let (mean, max) = (of(&|it| spread(it).mean), of(&|it| spread(it).max));
+        let mean = view.application(|it| spread(it).mean);
+        let max = view.application(|it| spread(it).max);
         if let (Some(mean), Some(max)) = (mean, max.filter(|max| *max > 0.0)) {
             let rank = match view.runs.as_slice() {
                 [run] => run.application.as_ref().map(|it| spread(it).max_rank),

@@ -86,6 +86,18 @@ fn number_columns<'a>(cells: &'a [CellRecord<'a>], look: Look) -> Vec<NumberColu
             Box::new(|cell| cell.runs.len().to_string()),
         ));
     }
+    if any(|run| run.application.is_some()) {
+        let of = |cell: &CellRecord<'_>| shown(cell.application(|it| it.makespan_us));
+        columns.push(number("all operations us", Box::new(of)));
+    }
+    let has_collective = |run: &Summary| {
+        let application = run.application.as_ref();
+        application.is_some_and(|it| it.collective.is_some())
+    };
+    if any(has_collective) {
+        let of = |cell: &CellRecord<'_>| shown(cell.collective(|it| it.bus_bandwidth_gb_per_s));
+        columns.push(number("bus bandwidth GB/s", Box::new(of)));
+    }
     columns.extend([
         number(
             "mean us (95 % CI)",

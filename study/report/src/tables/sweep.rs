@@ -23,7 +23,7 @@ type Real = (
 /// Counts of a run.
 type Count = (&'static str, &'static str, fn(&Summary) -> u64);
 
-const REALS: [Real; 17] = [
+const REALS: [Real; 19] = [
     ("simulated_s", "s", "simulated time at the end", |run| {
         Some(run.simulated_s)
     }),
@@ -98,6 +98,21 @@ const REALS: [Real; 17] = [
         "0 to 1",
         "the busiest bus",
         |run| Some(run.buses.utilisation_max),
+    ),
+    (
+        "makespan_us",
+        "us",
+        "until all operations had ended; null without a graph of operations",
+        |run| Some(run.application.as_ref()?.makespan_us),
+    ),
+    (
+        "bus_bandwidth_gb_per_s",
+        "GB/s",
+        "of a collective, as NCCL's tests count it; null of all else",
+        |run| {
+            let collective = run.application.as_ref()?.collective.as_ref()?;
+            Some(collective.bus_bandwidth_gb_per_s)
+        },
     ),
 ];
 
