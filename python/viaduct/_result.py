@@ -208,7 +208,7 @@ class Result:
     violations: list[str]
     """Checks of the run on itself that failed; not empty only in `AssumptionError.result`."""
     application: dict[str, Any] | None
-    """What came of a graph of operations, as `summary.json` has it; none without one."""
+    """The result of a graph of operations, as in `summary.json`; None if the study has no graph."""
     _run: _Run
 
     @classmethod

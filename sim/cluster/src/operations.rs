@@ -580,7 +580,7 @@ impl<P: Programs> Cluster<P> {
         Stalled::of(graph, &operations.matching, left).filter(|_| is_over)
     }
 
-    /// What came of the application.
+    /// The application's result.
     pub(crate) fn application_result(&self) -> Option<ApplicationResult> {
         let operations = self.operations.as_deref()?;
         let graph = operations.application.graph();

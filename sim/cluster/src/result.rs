@@ -65,11 +65,11 @@ pub struct RunResult {
     pub violations: Vec<String>,
     /// What the user should know of this run.
     pub warnings: Vec<Warning>,
-    /// What came of the application that the hosts carried out, if they did.
+    /// The result of the application that the hosts carried out, if there was one.
     pub application: Option<ApplicationResult>,
 }
 
-/// What came of a graph of operations.
+/// The result of a graph of operations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApplicationResult {
     /// From the start of the traffic to the end of the last operation.

@@ -41,7 +41,7 @@ pub struct Programs<N: Links = HeldLinks> {
     programs: Vec<Option<Coroutine<(), (), ()>>>,
 }
 
-/// What came of programs that have ended.
+/// The results of programs that have ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// When the last of them ended.

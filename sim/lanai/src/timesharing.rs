@@ -103,7 +103,7 @@ pub struct Shares {
     pub idle: f64,
 }
 
-/// What came of programs that ran together.
+/// The results of programs that ran together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeSharing {
     /// Until the last process of each has ended.

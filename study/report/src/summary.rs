@@ -105,7 +105,7 @@ pub struct Summary {
     pub peak_rss_bytes: Option<u64>,
     /// Simulator state, bytes, by the simulator's own count.
     pub state_bytes: u64,
-    /// What came of a graph of operations, if the hosts carried one out.
+    /// The result of a graph of operations, if the hosts carried one out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<ApplicationSummary>,
     /// What the user should know.
@@ -204,7 +204,7 @@ impl FrameCounts {
     }
 }
 
-/// What came of a graph of operations.
+/// The result of a graph of operations.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct ApplicationSummary {
     /// From the start of the traffic to the end of the last operation, microseconds.

@@ -10,7 +10,7 @@ use viaduct_programs::Process;
 
 use super::home::locked;
 
-/// A call that another program makes, and what came of it.
+/// A call that another program makes, and its result.
 pub(crate) struct Aside<T>(Mutex<State<T>>);
 
 struct State<T> {

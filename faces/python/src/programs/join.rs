@@ -16,7 +16,8 @@ use crate::errors;
 /// Bytes of the number of a queue pair.
 pub(crate) const NUMBER_BYTES: usize = 4;
 
-/// A VI, the rank of the peer that asked, and what the peer told; or why there is none.
+/// The VI over which numbers were told, the rank of the peer if it asked, and the peer's private
+/// data; or the error for which there is no connection.
 pub(crate) type Joined = PyResult<(Held<Vi<SimulatedFabric>>, Option<usize>, Vec<u8>)>;
 
 /// What tells the numbers of queue pairs, ready to be carried out by a program that blocks.

@@ -27,7 +27,7 @@ impl From<FlowId> for Event {
     }
 }
 
-/// What came of some flows that begin 50 us one after another.
+/// The results of some flows that begin 50 us one after another.
 struct Result {
     /// Bytes of each between two times.
     bytes: Vec<f64>,
