@@ -11,6 +11,7 @@ mod program;
 mod simulated;
 
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use viaduct_provider::via::ReliabilityLevel;
@@ -62,6 +63,10 @@ impl Way {
 const WAY: &str = "VIADUCT_TEST_COUNTS_WAY";
 
 fn start(way: Way) {
+    // Two threads poll in each way: side by side they would only hold each other up.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let outcome = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "counts::both_faces", "--ignored", "--nocapture"])
         .env(WAY, way.name())
@@ -131,13 +136,16 @@ fn cases(way: Way) -> Vec<Case> {
     cases
 }
 
-/// What the two sides counted on the real fabric, in a run that no pause disturbed.
-fn real(case: Case) -> [Counts; 2] {
-    // After some milliseconds without news one end asks the other how far it has read: on a busy
-    // machine that happens in the middle, and shows in `answers`.
-    const ATTEMPTS: u32 = 200;
+/// What the two sides counted on the real fabric: in one run that no pause disturbed, or else in
+/// several that pauses did disturb.
+///
+/// After some milliseconds without news one end asks the other how far it has read. On a busy
+/// machine that can happen in every run, and shows in `answers`.
+fn real(case: Case) -> Vec<[Counts; 2]> {
+    const ATTEMPTS: usize = 20;
 
-    for _ in 0..ATTEMPTS {
+    let mut disturbed = Vec::with_capacity(ATTEMPTS);
+    while disturbed.len() < ATTEMPTS {
         let meeting = &Meeting::new();
         let counts = thread::scope(|scope| {
             let sides = [0, 1].map(|number| {
@@ -149,10 +157,28 @@ fn real(case: Case) -> [Counts; 2] {
             sides.map(|side| side.join().unwrap())
         });
         if counts.iter().all(|counts| counts.answers == 0) {
-            return counts;
+            return vec![counts];
         }
+        disturbed.push(counts);
     }
-    panic!("{case:?}: {ATTEMPTS} runs were all held up for milliseconds: the machine is too busy");
+    disturbed
+}
+
+/// What the real side would have counted had nobody asked it how far it had read.
+///
+/// An answer tells what a later return would have told, so it replaces one return at most.
+fn unasked(real: &Counts, model: &Counts) -> Counts {
+    let is_explained =
+        real.returns <= model.returns && model.returns <= real.returns + real.answers;
+    Counts {
+        answers: 0,
+        returns: if is_explained {
+            model.returns
+        } else {
+            real.returns
+        },
+        ..*real
+    }
 }
 
 /// The counts that mean the same whatever the queues are like.
@@ -189,15 +215,27 @@ fn both_faces() {
     let way = Way::ALL.into_iter().find(|way| way.name() == name).unwrap();
     let mut differences = Vec::new();
     for (number, case) in cases(way).into_iter().enumerate() {
-        let real = real(case);
+        let runs = real(case);
         let mut compare = |design, part: fn(&Counts) -> Counts| {
             let model = simulated(case, design, way.mover(), number);
-            for (side, (real, model)) in real.iter().zip(&model).enumerate() {
-                if part(real) != part(model) {
+            let compared = |real: &[Counts; 2]| {
+                [0, 1].map(|side| {
+                    (
+                        part(&unasked(&real[side], &model[side])),
+                        part(&model[side]),
+                    )
+                })
+            };
+            let agrees = |real| compared(real).iter().all(|(real, model)| real == model);
+            if runs.iter().any(agrees) {
+                return;
+            }
+            for (side, (real, model)) in compared(&runs[0]).iter().enumerate() {
+                if real != model {
                     differences.push(format!(
                         "{case:?}, {design:?}, side {side}:\n  real:     {}\n  simulated:{}",
-                        shown(&part(real)),
-                        shown(&part(model))
+                        shown(real),
+                        shown(model)
                     ));
                 }
             }
