@@ -4,7 +4,7 @@
     python examples/questions/all_reduce.py all-reduce.svg
 
 Runs the program `all_reduce` of this workspace, which sums for real, on 64 simulated hosts on
-a torus: with a ring of neighbours, and with a ring in any order. Needs cargo.
+a torus: with a ring of neighbours, and with a ring in any order. Needs cargo, or the program.
 """
 
 import argparse
@@ -43,13 +43,14 @@ size = "4 KiB"
 """
 
 
-def took_us(order: str, vector_bytes: int, profile: str) -> float:
+CARGO_RUN = "cargo run --quiet --release --package viaduct-programs --example all_reduce --"
+
+
+def took_us(order: str, vector_bytes: int, program: list[str]) -> float:
     with tempfile.TemporaryDirectory() as folder:
         study = pathlib.Path(folder) / "torus-64.toml"
         study.write_text(STUDY)
-        command = ["cargo", "run", "--quiet", "--profile", profile, "--package"]
-        command += ["viaduct-programs", "--example", "all_reduce", "--"]
-        command += [str(study), str(vector_bytes), order]
+        command = [*program, str(study), str(vector_bytes), order]
         said = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
     return float(re.search(r": ([0-9.]+) us", said)[1])
 
@@ -58,14 +59,14 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("picture", type=pathlib.Path, help="for example all-reduce.svg")
     arguments.add_argument("--short", action="store_true", help="the shortest vector alone")
-    arguments.add_argument("--profile", default="release", help="of cargo [release]")
+    arguments.add_argument(
+        "--program", type=pathlib.Path, help="all_reduce, built before [cargo builds it]"
+    )
     given = arguments.parse_args()
 
     vectors = dict(list(VECTORS.items())[: 1 if given.short else None])
-    rows = {
-        order: [took_us(order, size, given.profile) for size in vectors.values()]
-        for order in ORDERS
-    }
+    program = [str(given.program.resolve())] if given.program else CARGO_RUN.split()
+    rows = {order: [took_us(order, size, program) for size in vectors.values()] for order in ORDERS}
     print("vector", *ORDERS, sep="\t")
     for index, name in enumerate(vectors):
         print(name, *(f"{row[index]:.1f} us" for row in rows.values()), sep="\t")

@@ -16,12 +16,40 @@ pub(crate) struct Shell {
     pub(crate) printed: Option<String>,
 }
 
+/// A program of the source tree that a command runs by cargo.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Example<'a> {
+    pub(crate) name: &'a str,
+    arguments: &'a str,
+}
+
+impl<'a> Example<'a> {
+    /// Reads `cargo run [--quiet] [--release] --example NAME [--] ARGUMENTS`.
+    pub(crate) fn of(command: &'a str) -> Option<Self> {
+        let next = |text: &'a str| text.split_once(' ').unwrap_or((text, ""));
+        let mut rest = command.strip_prefix(CARGO_RUN)?;
+        loop {
+            let (word, after) = next(rest);
+            match word {
+                "--quiet" | "--release" => rest = after,
+                "--example" => {
+                    let (name, arguments) = next(after);
+                    let arguments = arguments.strip_prefix("-- ").unwrap_or(arguments);
+                    return Some(Self { name, arguments });
+                }
+                _ => return None,
+            }
+        }
+    }
+}
+
 /// Where commands of one page are run.
 #[derive(Debug)]
 pub(crate) struct Shells {
     root: PathBuf,
     directory: PathBuf,
     binaries: PathBuf,
+    examples: PathBuf,
 }
 
 /// What a process printed, and how it ended; no status for one that had to be killed.
@@ -39,8 +67,14 @@ const SHOWN: [&str; 3] = [
 ];
 
 impl Shells {
-    /// In `directory`, with the programs of `binaries` on the path. `root` is the source tree.
-    pub(crate) fn new(root: &Path, directory: &Path, binaries: &Path) -> io::Result<Self> {
+    /// In `directory`, with the programs of `binaries` on the path. `root` is the source tree, and
+    /// `examples` has its examples.
+    pub(crate) fn new(
+        root: &Path,
+        directory: &Path,
+        binaries: &Path,
+        examples: &Path,
+    ) -> io::Result<Self> {
         for folder in SHOWN {
             let (shown, copy) = (root.join(folder), directory.join(folder));
             if !shown.is_dir() {
@@ -56,6 +90,7 @@ impl Shells {
             root: root.to_owned(),
             directory: directory.to_owned(),
             binaries: binaries.to_owned(),
+            examples: examples.to_owned(),
         })
     }
 
@@ -97,22 +132,24 @@ impl Shells {
         path.push(if cfg!(windows) { ";" } else { ":" });
         path.push(std::env::var_os("PATH").unwrap_or_default());
         let mut shell = Command::new("sh");
+        let command = match Example::of(command) {
+            Some(Example { name, arguments }) => format!("\"$EXAMPLES/{name}\" {arguments}"),
+            None if command.starts_with(CARGO_RUN) => {
+                let form = "cargo run [--quiet] [--release] --example NAME [--] ARGUMENTS";
+                let text = format!("`{command}` is not run: write `{form}`");
+                return Err(io::Error::other(text));
+            }
+            None => format!("env {command}"),
+        };
         // The command takes the shell's place, so that killing it kills the command.
-        if let Some(arguments) = command.strip_prefix("cargo run ") {
-            // Of the source tree's programs, one that finds the page's files. It is built with the
-            // tests, and prints the same: for release all below it would be built once more.
-            let run = "exec cargo run --manifest-path \"$SOURCE/Cargo.toml\"";
-            let arguments = arguments.replace("--release ", "");
-            shell.args(["-c", &format!("{run} {arguments}")]);
-        } else {
-            shell.args(["-c", &format!("exec env {command}")]);
-            shell.env("HOME", self.directory.join("home"));
-        }
+        shell.args(["-c", &format!("exec {command}")]);
+        shell.env("HOME", self.directory.join("home"));
         shell.current_dir(&self.directory);
         let mut child = shell
             .env("PATH", path)
             .env("SOURCE", &self.root)
             .env("BINARIES", &self.binaries)
+            .env("EXAMPLES", &self.examples)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -225,6 +262,8 @@ fn line_fits(shown: &str, printed: &str) -> bool {
     places.any(|place| line_fits(rest, &printed[place..]))
 }
 
+const CARGO_RUN: &str = "cargo run ";
+
 /// What a command may take before it counts as hanging.
 const ALONE_MAX: Duration = Duration::from_secs(900);
 const TOGETHER_MAX: Duration = Duration::from_secs(300);
@@ -236,7 +275,7 @@ mod tests {
 
     fn shells() -> Shells {
         let here = std::env::temp_dir();
-        Shells::new(&here.join("no-such-tree"), &here, &here).unwrap()
+        Shells::new(&here.join("no-such-tree"), &here, &here, Path::new("/bin")).unwrap()
     }
 
     fn shell(line: usize, command: &str, printed: Option<&str>) -> Shell {
@@ -245,6 +284,20 @@ mod tests {
             command: command.to_owned(),
             printed: printed.map(str::to_owned),
         }
+    }
+
+    #[test]
+    fn an_example_is_run_from_where_it_was_built() {
+        for command in [
+            "cargo run --quiet --example echo two 'words  here'",
+            "cargo run --release --example echo -- two 'words  here'",
+        ] {
+            let shell = shell(1, command, Some("two words  here\n"));
+            assert_eq!(shells().run(&shell, 0).unwrap(), Ok(()), "{command}");
+            assert_eq!(Example::of(command).unwrap().name, "echo");
+        }
+        let other = shell(1, "cargo run --bin echo -- two", None);
+        assert!(shells().run(&other, 0).is_err());
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! Runs the commands that the docs show.
 //!
-//! A fenced block tagged `console` shows commands after `$ `. Those of the programs in [`RUN`],
-//! and `make study` and `make install`, are run in a directory with copies of `examples/c` and
+//! A fenced block tagged `console` shows commands after `$ `. Those of the programs in [`RUN`], and
+//! `make study` and `make install`, are run in a directory with copies of `examples/c` and
 //! `studies/virtual-networks`, one directory per page, so that a later command finds what an
-//! earlier one left. A command must end with exit code 0, or with N where a comment on its line
-//! says `# exit N`. A comment `# not run: reason` keeps one that takes minutes from being run. A
-//! fenced block tagged `toml file=NAME`, or `text file=NAME`, is written to that file first.
+//! earlier one left. `cargo run --example NAME` runs the example that the tests' build has made. A
+//! command must end with exit code 0, or with N where a comment on its line says `# exit N`. A
+//! comment `# not run: reason` keeps one that takes minutes from being run. A fenced block tagged
+//! `toml file=NAME`, or `text file=NAME`, is written to that file first.
 //!
 //! Blocks tagged `console shell 1` and `console shell 2`, one behind the other, hold a command each
 //! that are run at the same time. Where a block shows output, the command must print just that; of
 //! one that fails, what it says on stderr. `...` stands for what differs between two runs.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::io;
 use std::path::Path;
@@ -18,11 +20,11 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use cargo_metadata::Metadata;
+use cargo_metadata::{Metadata, Target};
 
-use crate::shells::{Shell, Shells};
+use crate::shells::{Example, Shell, Shells};
 use crate::side_by_side::{Ended, side_by_side, workers};
-use crate::{Finding, Findings, ScratchDirectory, build, build_viaduct};
+use crate::{Finding, Findings, ScratchDirectory, build, build_viaduct, cargo};
 
 /// Programs whose commands are run.
 const RUN: &[&str] = &[
@@ -64,59 +66,117 @@ pub(crate) fn run_all(metadata: &Metadata, named: &[String]) -> Findings {
         return Err(format!("{unknown} is neither README.md nor a page below docs/").into());
     }
     pages.retain(|page| named.is_empty() || named.contains(page));
+    let pages: Vec<Page> = pages
+        .into_iter()
+        .map(|path| Page::read(root, path))
+        .collect::<io::Result<_>>()?;
+    build_examples(metadata, &pages)?;
+    let examples = metadata
+        .target_directory
+        .as_std_path()
+        .join("debug/examples");
     let begin = Instant::now();
     let meeting = Mutex::new(());
     let mut findings = side_by_side(pages, workers(), |page| {
-        run_page(root, binaries, &makefile, page, &meeting)
+        let scratch = ScratchDirectory::new(&format!("docs-{}", page.path.replace('/', "-")))?;
+        let shells = Shells::new(root, scratch.path(), binaries, &examples)?;
+        run_page(page, &shells, scratch.path(), &makefile, &meeting)
     })?;
     findings.extend(check_listings(root, &viaduct)?);
     println!("docs: {:.1} s", begin.elapsed().as_secs_f64());
     Ok(findings)
 }
 
+/// A page, and what it asks for.
+struct Page {
+    path: String,
+    steps: Vec<Step>,
+}
+
+impl Page {
+    fn read(root: &Path, path: String) -> io::Result<Self> {
+        let steps = steps(&std::fs::read_to_string(root.join(&path))?);
+        Ok(Self { path, steps })
+    }
+
+    /// The commands that it has run.
+    fn shells(&self) -> impl Iterator<Item = &Shell> {
+        self.steps.iter().flat_map(|step| match step {
+            Step::Run { shell, .. } => std::slice::from_ref(shell),
+            Step::Together(shells) => shells,
+            Step::Write { .. } | Step::Word { .. } => &[],
+        })
+    }
+}
+
+/// Builds the examples that pages run as the tests' build does, with the features of all packages.
+/// They print what those of a release print, and `cargo run` would take the features of one
+/// package: it would build nearly all below it once more.
+fn build_examples(metadata: &Metadata, pages: &[Page]) -> Result<(), Box<dyn Error>> {
+    let shells = pages.iter().flat_map(Page::shells);
+    let examples = shells.filter_map(|shell| Example::of(&shell.command));
+    let names: BTreeSet<&str> = examples.map(|example| example.name).collect();
+    let mut arguments = vec!["build", "--quiet", "--workspace"];
+    for name in &names {
+        let packages = metadata.workspace_packages();
+        let targets = packages.iter().flat_map(|package| &package.targets);
+        let is_it = |target: &&Target| target.is_example() && target.name == *name;
+        let count = targets.filter(is_it).count();
+        if count != 1 {
+            let text = format!("the docs run the example `{name}`, and {count} packages have it");
+            return Err(text.into());
+        }
+        arguments.extend(["--example", name]);
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    cargo(metadata, &arguments)
+}
+
 /// Runs the commands of one page, in a directory of its own. Commands that run at the same time
 /// meet under names that other pages use too: only one page does so at a time.
 fn run_page(
-    root: &Path,
-    binaries: &Path,
+    page: &Page,
+    shells: &Shells,
+    directory: &Path,
     makefile: &str,
-    page: &str,
     meeting: &Mutex<()>,
 ) -> io::Result<Ended> {
     let begin = Instant::now();
-    let text = std::fs::read_to_string(root.join(page))?;
-    let scratch = ScratchDirectory::new(&format!("docs-{}", page.replace('/', "-")))?;
-    let shells = Shells::new(root, scratch.path(), binaries)?;
     let mut commands = 0;
     let mut wrong: Vec<(usize, String)> = Vec::new();
-    for step in steps(&text) {
+    for step in &page.steps {
         match step {
-            Step::Write { name, text } => std::fs::write(scratch.path().join(name), text)?,
+            Step::Write { name, text } => std::fs::write(directory.join(name), text)?,
             Step::Word { line, word } => {
                 let rule = format!("{word}:");
                 if !makefile.lines().any(|each| each.starts_with(&rule)) {
-                    wrong.push((line, format!("`make {word}` is not a word of the Makefile")));
+                    wrong.push((
+                        *line,
+                        format!("`make {word}` is not a word of the Makefile"),
+                    ));
                 }
             }
             Step::Run { shell, exit_code } => {
                 commands += 1;
-                let outcome = shells.run(&shell, exit_code)?;
+                let outcome = shells.run(shell, *exit_code)?;
                 wrong.extend(outcome.err().map(|text| (shell.line, text)));
             }
             Step::Together(together) => {
                 commands += together.len();
                 // Another page that failed there leaves nothing behind that this one needs.
                 let _alone = meeting.lock().unwrap_or_else(PoisonError::into_inner);
-                wrong.extend(shells.run_together(&together)?);
+                wrong.extend(shells.run_together(together)?);
             }
         }
     }
     let seconds = begin.elapsed().as_secs_f64();
     let findings = wrong
         .into_iter()
-        .map(|(line, text)| Finding::new(format!("{page}:{line}"), text));
+        .map(|(line, text)| Finding::new(format!("{}:{line}", page.path), text));
     Ok(Ended {
-        printed: format!("{page}: {commands} commands, {seconds:.1} s\n").into_bytes(),
+        printed: format!("{}: {commands} commands, {seconds:.1} s\n", page.path).into_bytes(),
         findings: findings.collect(),
     })
 }
