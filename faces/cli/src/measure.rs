@@ -35,7 +35,8 @@ pub(crate) struct MeasureArguments {
     /// The fabric: `shm`, or `sim:MODEL[@STUDY]` between simulated hosts, MODEL being a preset of
     /// `viaduct models` or the path of a preset file, STUDY the study in whose network and amid
     /// whose traffic they are; several are measured one after the other and compared. For tests of
-    /// virtual networks `shm`, `sim:am-myrinet` or `sim:gam-myrinet`
+    /// virtual networks `shm`, `sim:am-myrinet` or `sim:gam-myrinet`; `logp` and `bulk` take every
+    /// simulated adapter
     #[arg(
         long = "on",
         value_name = "FABRIC",

@@ -11,7 +11,6 @@ use viaduct_programs::{Simulation, SimulationError};
 
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::jobs::VERSION;
 use crate::measure::{LevelName, MeasureArguments, ModeName};
 use crate::output;
 use crate::simulated::Simulated;
@@ -298,7 +297,7 @@ fn measure(arguments: &MeasureArguments, test: Test) -> Result<Exit, Failure> {
         let mut report = Report {
             fabric: hosts.name().to_owned(),
             test: test.name(),
-            origin: Origin::simulated(VERSION),
+            origin: hosts.origin(),
             rows: Vec::new(),
         };
         for &bytes in &sizes {

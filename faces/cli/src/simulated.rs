@@ -76,6 +76,17 @@ impl Simulated {
         &self.config
     }
 
+    /// What a measurement on them says of where it was made.
+    pub(crate) fn origin(&self) -> Origin {
+        Origin::simulated(VERSION, self.config.links.sharing.name())
+    }
+
+    /// Whether anything but the programs uses the hosts and links, or goes wrong there.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        let config = &self.config;
+        config.around.is_some() || !config.faults.is_empty() || !config.background.is_empty()
+    }
+
     /// Whether the hosts' adapters have queue pairs.
     pub(crate) fn has_queue_pairs(&self) -> bool {
         matches!(self.config.host.mechanism, Mechanism::Rdma(_))
@@ -217,7 +228,7 @@ impl Simulated {
         }
         on_row(rows.len());
         let mut report = Report::new(&self.name, &plan, Transfer::Auto, None, rows);
-        report.origin = Origin::simulated(VERSION);
+        report.origin = self.origin();
         let counts = measured.counts;
         if !self.config.faults.is_empty() || !self.config.background.is_empty() {
             report.faults = Some(Happened {

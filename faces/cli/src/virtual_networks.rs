@@ -1,5 +1,6 @@
 //! `viaduct measure` of virtual networks: requests and replies of Active Message endpoints.
 
+mod adapters;
 mod contention;
 mod crowd;
 mod faults;
@@ -9,11 +10,12 @@ mod real;
 mod simulated;
 mod timesharing;
 
-use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use viaduct_measure::{
-    Bulk, LogP, MeasureError, Origin, RequestReport, RequestTest, bulk as measure_bulk,
+    Bulk, Host, LogP, MeasureError, Origin, RequestReport, RequestTest, bulk as measure_bulk,
     logp as measure_logp,
 };
 use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
@@ -34,6 +36,7 @@ use crate::measure::{LevelName, MeasureArguments, ModeName};
 use crate::output;
 use crate::pair::Pair;
 use crate::picture::PictureFile;
+use crate::simulated::Simulated;
 
 /// Bytes of bulk messages, if nobody says.
 const BULK_SIZES: [u32; 7] = [128, 256, 512, 1024, 2048, 4096, 8192];
@@ -45,6 +48,8 @@ enum Subject {
     Shm,
     /// Simulated interfaces.
     Simulated(Box<Interface>),
+    /// Simulated hosts whose adapters have VIs.
+    Adapters(Box<Simulated>),
 }
 
 impl Subject {
@@ -52,20 +57,52 @@ impl Subject {
         if name == "shm" {
             return Ok(Self::Shm);
         }
-        match Interface::named(name)? {
-            Some(interface) => Ok(Self::Simulated(Box::new(interface))),
+        if let Some(interface) = Interface::named(name)? {
+            return Ok(Self::Simulated(Box::new(interface)));
+        }
+        match Simulated::named(name, 1) {
+            Some(hosts) => Ok(Self::Adapters(Box::new(hosts?))),
             None => Err(Failure::new(
                 format!("`{test}` cannot be measured on `{name}`"),
                 "it needs Active Message endpoints: --on shm, sim:am-myrinet (virtual networks), \
-                 sim:gam-myrinet (the generation before), or a file that inherits one",
+                 sim:gam-myrinet (the generation before), sim:clan (over VIs), or a file that \
+                 inherits one",
             )),
         }
+    }
+
+    /// The same, for a test of what has a limited number of frames.
+    fn with_frames(self, test: &str) -> Result<Self, Failure> {
+        match self {
+            Self::Adapters(hosts) => Err(Failure::new(
+                format!("`{test}` cannot be measured on `{}`", hosts.name()),
+                "endpoints over simulated VIs are measured by `logp` and `bulk`; this test is for \
+                 sim:am-myrinet or a file that inherits it",
+            )),
+            Self::Shm | Self::Simulated(_) => Ok(self),
+        }
+    }
+
+    /// Has faults strike where adapters have VIs, and does as other options say.
+    fn disturb(&mut self, arguments: &MeasureArguments) -> Result<(), Failure> {
+        let Self::Adapters(hosts) = self else {
+            return Ok(());
+        };
+        hosts.suffer(&arguments.faults)?;
+        if arguments.no_traffic {
+            hosts.silence()?;
+        }
+        if let Some(seed) = arguments.seed {
+            hosts.draw_from(seed);
+        }
+        hosts.check()
     }
 
     fn name(&self) -> String {
         match self {
             Self::Shm => "shm".to_owned(),
             Self::Simulated(interface) => interface.name().to_owned(),
+            Self::Adapters(hosts) => hosts.name().to_owned(),
         }
     }
 
@@ -73,8 +110,45 @@ impl Subject {
     fn origin(&self) -> Origin {
         match self {
             Self::Shm => Origin::here(VERSION),
-            Self::Simulated(_) => Origin::simulated(VERSION),
+            Self::Simulated(interface) => interface.origin(),
+            Self::Adapters(hosts) => hosts.origin(),
         }
+    }
+}
+
+/// A host, until Ctrl-C.
+struct Interruptible<H> {
+    host: H,
+    interrupt: Interrupt,
+}
+
+impl<H: Host> Host for Interruptible<H> {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        self.host.now_ns()
+    }
+
+    #[inline]
+    fn now_ps(&self) -> u64 {
+        self.host.now_ps()
+    }
+
+    fn compute(&self, time_ns: u64) -> u64 {
+        self.host.compute(time_ns)
+    }
+
+    #[inline]
+    fn relax(&self) {
+        self.host.relax();
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.host.sleep(time);
+    }
+
+    fn stop_reason(&self) -> Option<String> {
+        let is_asked = self.interrupt.is_asked();
+        is_asked.then(|| "stopped by Ctrl-C".to_owned())
     }
 }
 
@@ -83,7 +157,7 @@ pub(crate) fn logp(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     if !arguments.sizes.is_empty() {
         return Err(meaningless("--sizes", "logp", "its requests have 16 bytes"));
     }
-    let program: RequestProgram<LogP> = Rc::new(|requests| measure_logp(requests));
+    let program: RequestProgram<LogP> = Arc::new(|requests| measure_logp(requests));
     run(
         arguments,
         RequestTest::Logp,
@@ -106,7 +180,7 @@ pub(crate) fn bulk(arguments: &MeasureArguments) -> Result<Exit, Failure> {
         ));
     }
     let program: RequestProgram<Bulk> =
-        Rc::new(move |requests| measure_bulk(requests, &sizes, &mut |_rows| {}));
+        Arc::new(move |requests| measure_bulk(requests, &sizes, &mut |_rows| {}));
     let table = |reports: &[RequestReport<Bulk>]| {
         let tables: Vec<String> = reports.iter().map(Bulk::table).collect();
         tables.join("\n")
@@ -115,7 +189,7 @@ pub(crate) fn bulk(arguments: &MeasureArguments) -> Result<Exit, Failure> {
 }
 
 /// Measures fabric by fabric, and shows the results.
-fn run<T: Serialize + 'static>(
+fn run<T: Serialize + Send + 'static>(
     arguments: &MeasureArguments,
     test: RequestTest,
     program: &RequestProgram<T>,
@@ -130,11 +204,18 @@ fn run<T: Serialize + 'static>(
             "it is for `viaduct measure contention`",
         ));
     }
-    let subjects: Vec<Subject> = arguments
+    let mut subjects: Vec<Subject> = arguments
         .fabrics
         .iter()
         .map(|name| Subject::named(name, test.name()))
         .collect::<Result<_, _>>()?;
+    let is_of_vis = |subject: &Subject| matches!(subject, Subject::Adapters(_));
+    if !subjects.iter().all(is_of_vis) {
+        check_disturbances(arguments, test.name())?;
+    }
+    for subject in &mut subjects {
+        subject.disturb(arguments)?;
+    }
     let picture = arguments.plot.as_deref();
     let picture = picture
         .map(|path| PictureFile::at(path, "--plot"))
@@ -159,6 +240,10 @@ fn run<T: Serialize + 'static>(
             (Subject::Shm, None) => return Err(Failure::plain("no cores were chosen")),
             (Subject::Simulated(interface), _) => {
                 let outcome = interface.measure(&interrupt, program);
+                (None, outcome.map_err(failure_of))
+            }
+            (Subject::Adapters(hosts), _) => {
+                let outcome = adapters::measure(hosts, repetitions, &interrupt, program);
                 (None, outcome.map_err(failure_of))
             }
         };
@@ -250,6 +335,13 @@ fn check(arguments: &MeasureArguments, test: &str) -> Result<(), Failure> {
             arguments.counts,
             "`viaduct measure latency --counts` tells what NICs did",
         ),
+    ];
+    refuse_given(test, given)
+}
+
+/// Says no to what only simulated adapters with VIs have around these tests.
+fn check_disturbances(arguments: &MeasureArguments, test: &str) -> Result<(), Failure> {
+    let given = [
         (
             "--fault",
             !arguments.faults.is_empty() && test != RequestTest::Contention.name(),
@@ -259,7 +351,7 @@ fn check(arguments: &MeasureArguments, test: &str) -> Result<(), Failure> {
         (
             "--no-traffic",
             arguments.no_traffic,
-            "endpoints never have the traffic of a study around them",
+            "interfaces with endpoints and processes never have the traffic of a study around them",
         ),
         (
             "--seed",
@@ -270,6 +362,14 @@ fn check(arguments: &MeasureArguments, test: &str) -> Result<(), Failure> {
             "nothing of it depends on what is drawn",
         ),
     ];
+    refuse_given(test, given)
+}
+
+/// Says no to the first option that is given of these, and why.
+fn refuse_given<const COUNT: usize>(
+    test: &str,
+    given: [(&'static str, bool, &str); COUNT],
+) -> Result<(), Failure> {
     match given.into_iter().find(|(_, is_given, _)| *is_given) {
         Some((option, _, why)) => Err(meaningless(option, test, why)),
         None => Ok(()),

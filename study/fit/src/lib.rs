@@ -33,5 +33,5 @@ mod written;
 pub use error::FitError;
 pub use fit::{Fit, FittedNumber, fit};
 pub use measured::{Measured, POINTS_MIN, Point};
-pub use pair::{Broken, Simulated, measure_in, measure_simulated};
+pub use pair::{Broken, Simulated, SimulatedHost, measure_in, measure_simulated};
 pub use told::Untold;

@@ -133,11 +133,22 @@ fn together(askers: Vec<Vec<Row>>) -> Vec<Row> {
 }
 
 /// A simulated host as the measuring programs know one.
-struct SimulatedHost(Process);
+#[derive(Debug)]
+pub struct SimulatedHost(pub Process);
 
 impl Host for SimulatedHost {
     fn now_ns(&self) -> u64 {
         u64::try_from(self.0.now().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn now_ps(&self) -> u64 {
+        self.0.time().picoseconds()
+    }
+
+    fn compute(&self, time_ns: u64) -> u64 {
+        let from_ps = self.now_ps();
+        self.0.compute(Duration::from_nanos(time_ns));
+        self.now_ps() - from_ps
     }
 
     fn relax(&self) {

@@ -20,6 +20,10 @@ pub struct Origin {
     /// Version of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// At which level the network between simulated hosts was computed: a value of `links.model`,
+    /// or `held` where packets hold their whole ways.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_level: Option<String>,
 }
 
 impl Origin {
@@ -36,15 +40,18 @@ impl Origin {
             machine: word("/proc/sys/kernel/hostname"),
             processor: processor(&information),
             date: since.ok().map(|since| date(since.as_secs())),
-            ..Self::simulated(version)
+            version: Some(version.to_owned()),
+            network_level: None,
         }
     }
 
-    /// Simulated hosts: which machine simulates them, and when, changes nothing.
+    /// Hosts simulated on a network of a level: which machine simulates them, and when, changes
+    /// nothing.
     #[must_use]
-    pub fn simulated(version: &str) -> Self {
+    pub fn simulated(version: &str, network_level: &str) -> Self {
         Self {
             version: Some(version.to_owned()),
+            network_level: Some(network_level.to_owned()),
             ..Self::default()
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Any workload runs on any host with any adapter over any network, at any level, with any fault,
 //! but for what stands here. Readers of studies and presets refuse with these words, so that
-//! `viaduct check` and `viaduct run` print them, and the matrix test (`tests/matrix.rs`) leaves out
+//! `viaduct check` and `viaduct run` print them, and the matrix test (`tests/matrix`) leaves out
 //! these combinations and no others: it runs all the rest.
 
 use viaduct_cluster::workload::MessageOperation;
@@ -17,7 +17,7 @@ pub enum Workload {
     Traffic,
     /// Programs that use VIs.
     Programs,
-    /// Programs that use endpoints of Active Messages.
+    /// Programs that use endpoints of Active Messages: on interfaces that have such, or over VIs.
     Endpoints,
 }
 
@@ -57,6 +57,13 @@ pub struct Combination {
     pub disturbance: Option<Disturbance>,
 }
 
+impl Combination {
+    /// Whether endpoints have frames in the memory of their interfaces.
+    fn has_frames(&self) -> bool {
+        self.workload == Workload::Endpoints && self.adapter == MechanismKind::Endpoints
+    }
+}
+
 /// Why some combinations are refused.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal {
@@ -76,14 +83,6 @@ impl Refusal {
         help: "viaduct measure logp, bulk, contention and timesharing are for them",
         has_meaning: false,
         refuses: |it| it.workload != Workload::Endpoints && it.adapter == MechanismKind::Endpoints,
-    };
-
-    /// Endpoints on adapters that have VIs: `viaduct_vi_carrier` does that between processes.
-    pub const NO_ENDPOINTS: Self = Self {
-        reason: "adapters with VIs have no endpoints",
-        help: "am-myrinet and gam-myrinet have them, and files that inherit one",
-        has_meaning: true,
-        refuses: |it| it.workload == Workload::Endpoints && it.adapter != MechanismKind::Endpoints,
     };
 
     /// A level of reliability for endpoints.
@@ -131,7 +130,7 @@ impl Refusal {
         help: "`host-dies` takes both; links may lose, corrupt and be down",
         has_meaning: true,
         refuses: |it| {
-            it.workload == Workload::Endpoints
+            it.has_frames()
                 && matches!(
                     it.disturbance,
                     Some(Disturbance::NicDies | Disturbance::SlowHost)
@@ -144,15 +143,12 @@ impl Refusal {
         reason: "interfaces with endpoints have no traffic of others beside them",
         help: "take [[background]] out",
         has_meaning: true,
-        refuses: |it| {
-            it.workload == Workload::Endpoints && it.disturbance == Some(Disturbance::Background)
-        },
+        refuses: |it| it.has_frames() && it.disturbance == Some(Disturbance::Background),
     };
 
     /// The table.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 7] = [
         Self::NO_VIS,
-        Self::NO_ENDPOINTS,
         Self::OWN_TRANSPORT,
         Self::OWN_MESSAGES,
         Self::UNRELIABLE_READS,

@@ -65,9 +65,8 @@ impl fmt::Display for ProgramsError {
             ),
             Self::NoEndpoints { model } => write!(
                 formatter,
-                "the preset {model}: {}: {}",
-                Refusal::NO_ENDPOINTS.reason,
-                Refusal::NO_ENDPOINTS.help
+                "the preset {model} has VIs, and no endpoints in its interfaces: am-myrinet and \
+                 gam-myrinet have them, and files that inherit one; over VIs endpoints are programs"
             ),
             Self::NoNetwork { reason } => formatter.write_str(reason),
         }

@@ -13,7 +13,7 @@ use viaduct_measure::{
 };
 use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
 
-use super::{Interface, Subject, check, crowd, faults, meaningless};
+use super::{Interface, Subject, check, check_disturbances, crowd, faults, meaningless};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::measure::{MeasureArguments, Size};
@@ -158,6 +158,7 @@ impl Point {
 pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     let test = RequestTest::Contention.name();
     check(arguments, test)?;
+    check_disturbances(arguments, test)?;
     if !arguments.sizes.is_empty() {
         return Err(meaningless(
             "--sizes",
@@ -176,10 +177,10 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
     let subjects: Vec<Subject> = arguments
         .fabrics
         .iter()
-        .map(|name| Subject::named(name, test))
+        .map(|name| Subject::named(name, test)?.with_frames(test))
         .collect::<Result<_, _>>()?;
     let of_one_endpoint = |subject: &&Subject| match subject {
-        Subject::Shm => false,
+        Subject::Shm | Subject::Adapters(_) => false,
         Subject::Simulated(interface) => !interface.has_virtual_networks(),
     };
     if let Some(subject) = subjects.iter().find(of_one_endpoint) {
@@ -239,6 +240,8 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
         let rows = match subject {
             // Simulated time is the same whatever runs beside it.
             Subject::Simulated(interface) => simulate_all(interface, &points, with, &interrupt),
+            // Refused above.
+            Subject::Adapters(_) => Vec::new(),
             Subject::Shm => points
                 .iter()
                 .map(|point| {

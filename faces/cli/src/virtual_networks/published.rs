@@ -1,6 +1,6 @@
 //! What was published of simulated interfaces, measured on ours.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use viaduct_measure::{Bulk, LogP, MeasureError, bulk, logp};
 use viaduct_scenario::{Figure, FigureTest};
@@ -28,7 +28,7 @@ pub(crate) fn figure_of(
         FigureTest::Bulk => {
             let bytes = figure.bytes;
             let program: RequestProgram<Bulk> =
-                Rc::new(move |requests| bulk(requests, &[bytes], &mut |_| {}));
+                Arc::new(move |requests| bulk(requests, &[bytes], &mut |_| {}));
             let found = interface.measure(interrupt, &program);
             found.map(|it| it.rows.first().map(|row| row.mbyte_s))
         }
@@ -61,5 +61,5 @@ fn added(
 }
 
 fn logp_program() -> RequestProgram<LogP> {
-    Rc::new(|requests| logp(requests))
+    Arc::new(|requests| logp(requests))
 }

@@ -2,7 +2,7 @@
 //! preset is at either end of its range.
 
 use std::fmt::Write as _;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use viaduct_engine::Time;
@@ -186,9 +186,9 @@ fn outcome(
         config.firmware.steps = config.firmware.steps.fitted_as(&base.firmware.steps);
         Ok(config)
     };
-    let program: RequestProgram<LogP> = Rc::new(|requests| logp(requests));
+    let program: RequestProgram<LogP> = Arc::new(|requests| logp(requests));
     let logp = measure(config(2)?, interrupt, &program).map_err(failure_of)?;
-    let program: RequestProgram<Bulk> = Rc::new(|requests| bulk(requests, &[8192], &mut |_| {}));
+    let program: RequestProgram<Bulk> = Arc::new(|requests| bulk(requests, &[8192], &mut |_| {}));
     let bulk = measure(config(2)?, interrupt, &program).map_err(failure_of)?;
     let of_bulk = |of: fn(&BulkRow) -> f64| bulk.rows.first().map_or(f64::NAN, of);
     let mut found = [f64::NAN; OUTCOMES.len()];

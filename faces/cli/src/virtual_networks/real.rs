@@ -10,14 +10,14 @@ use std::time::Duration;
 use clap::Args;
 use viaduct_am::{Endpoint, EventMask, Key, Name};
 use viaduct_measure::{
-    Host, Machine, MeasureError, Prober, RequestState, Requests, pin_to_core, request_handlers,
+    Machine, MeasureError, Prober, RequestState, Requests, pin_to_core, request_handlers,
     request_options,
 };
 use viaduct_provider::Memory;
 use viaduct_shm::Shm;
 use viaduct_vi_carrier::{Identity, Options, Station};
 
-use super::failure_of;
+use super::{Interruptible, failure_of};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 
@@ -170,28 +170,6 @@ impl Drop for Other {
     }
 }
 
-/// This machine, until Ctrl-C.
-struct Interruptible {
-    machine: Machine,
-    interrupt: Interrupt,
-}
-
-impl Host for Interruptible {
-    #[inline]
-    fn now_ns(&self) -> u64 {
-        self.machine.now_ns()
-    }
-
-    fn sleep(&self, time: Duration) {
-        self.machine.sleep(time);
-    }
-
-    fn stop_reason(&self) -> Option<String> {
-        let is_asked = self.interrupt.is_asked();
-        is_asked.then(|| "stopped by Ctrl-C".to_owned())
-    }
-}
-
 /// Measures between two processes on these cores. What goes wrong once it runs is the inner error.
 ///
 /// # Errors
@@ -215,7 +193,7 @@ pub(super) fn measure<T>(
     let mut endpoint = endpoint(&station)?;
     map(&mut endpoint, &name)?;
     let host = Interruptible {
-        machine: Machine::new(None),
+        host: Machine::new(None),
         interrupt: interrupt.clone(),
     };
     let mut prober = Prober::new(endpoint, &host, repetitions);

@@ -3,18 +3,21 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use viaduct_am::{Endpoint, HandlerId, Key, Name};
 use viaduct_lanai::{Config, FairLinks, HeldLinks, LinkModel, Links, Programs, Station};
 use viaduct_measure::{
-    Burst, Elapsed, Host, MeasureError, Prober, RequestState, Requests, SMALL_BYTES,
+    Burst, Elapsed, Host, MeasureError, Origin, Prober, RequestState, Requests, SMALL_BYTES,
     request_handlers, request_options,
 };
 use viaduct_scenario::{ProgramsError, Study, endpoints_in, keep_faults_of_hosts, load_endpoints};
 
+use super::Interruptible;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::jobs::VERSION;
 
 /// An interface with endpoints, of which hosts are simulated: `sim:am-myrinet` (virtual networks),
 /// `sim:gam-myrinet` (one endpoint, messages that go once), a file that inherits one.
@@ -54,6 +57,15 @@ impl Interface {
             Err(ProgramsError::Wrong(diagnostics)) => Err(diagnostics.into()),
             Err(error) => Err(Failure::plain(error.to_string())),
         }
+    }
+
+    /// What a measurement on it says of where it was made.
+    pub(crate) fn origin(&self) -> Origin {
+        let level = match self.config.model {
+            LinkModel::Wormhole => "held",
+            LinkModel::Shared(sharing, _) => sharing.name(),
+        };
+        Origin::simulated(VERSION, level)
     }
 
     /// The fabric's name.
@@ -109,7 +121,16 @@ impl Interface {
 }
 
 /// A program that makes requests, and what it finds.
-pub(crate) type RequestProgram<T> = Rc<dyn Fn(&mut dyn Requests) -> Result<T, MeasureError>>;
+pub(crate) type RequestProgram<T> =
+    Arc<dyn Fn(&mut dyn Requests) -> Result<T, MeasureError> + Send + Sync>;
+
+/// The first burst of a simulated pair, after which both know each other.
+pub(super) const OPENING: Burst = Burst {
+    requests: 1,
+    bytes: SMALL_BYTES,
+    delay_ns: 0,
+    is_echoed: false,
+};
 
 /// As [`Interface::measure`], on hosts of this configuration.
 pub(crate) fn measure<T: 'static>(
@@ -148,7 +169,7 @@ fn measure_on<N: Links, T: 'static>(
         }
     });
     let its_outcome = Rc::clone(&outcome);
-    let (program, interrupt) = (Rc::clone(program), interrupt.clone());
+    let (program, interrupt) = (Arc::clone(program), interrupt.clone());
     programs.spawn(1, move |station| {
         let found = ask(&station, name.get(), KEY, interrupt, &program);
         *its_outcome.borrow_mut() = Some(found.map(|(found, mut endpoint)| {
@@ -178,35 +199,32 @@ fn ask<'program, N: Links, T>(
     let mut endpoint = made.map_err(impossible)?;
     let server = server.ok_or_else(|| impossible("the other host has no endpoint"))?;
     endpoint.map(0, &server, key).map_err(impossible)?;
-    let host = SimulatedHost { station, interrupt };
+    let host = Interruptible {
+        host: InterfaceHost { station },
+        interrupt,
+    };
     let mut requests = Rested {
-        station,
+        host: &host,
         prober: Prober::new(endpoint, &host, Some(1)),
     };
     // Both endpoints come into frames.
-    requests.burst(Burst {
-        requests: 1,
-        bytes: SMALL_BYTES,
-        delay_ns: 0,
-        is_echoed: false,
-    })?;
+    requests.burst(OPENING)?;
     let found = program(&mut requests)?;
     Ok((found, requests.prober.into_endpoint()))
 }
 
-fn impossible(reason: impl fmt::Display) -> MeasureError {
+pub(super) fn impossible(reason: impl fmt::Display) -> MeasureError {
     MeasureError::Impossible {
         reason: reason.to_string(),
     }
 }
 
-/// A simulated host, until Ctrl-C. To look at its clock costs nothing.
-struct SimulatedHost<'station, 'program, N: Links> {
+/// A simulated host. To look at its clock costs nothing.
+struct InterfaceHost<'station, 'program, N: Links> {
     station: &'station Station<'program, N>,
-    interrupt: Interrupt,
 }
 
-impl<N: Links> Host for SimulatedHost<'_, '_, N> {
+impl<N: Links> Host for InterfaceHost<'_, '_, N> {
     fn now_ns(&self) -> u64 {
         self.now_ps() / 1000
     }
@@ -228,25 +246,19 @@ impl<N: Links> Host for SimulatedHost<'_, '_, N> {
     fn sleep(&self, time: Duration) {
         self.station.compute(time);
     }
-
-    fn stop_reason(&self) -> Option<String> {
-        let is_asked = self.interrupt.is_asked();
-        is_asked.then(|| "stopped by Ctrl-C".to_owned())
-    }
 }
 
-/// Bursts that begin long after the last acknowledgement of the burst before. One of each is
-/// enough: simulated time does not vary.
-struct Rested<'station, 'program, N: Links, P> {
-    station: &'station Station<'program, N>,
-    prober: P,
+/// Bursts that begin long after the last acknowledgement of the burst before.
+pub(super) struct Rested<'host, H, P> {
+    pub(super) host: &'host H,
+    pub(super) prober: P,
 }
 
-impl<N: Links, P: Requests> Requests for Rested<'_, '_, N, P> {
+impl<H: Host, P: Requests> Requests for Rested<'_, H, P> {
     fn burst(&mut self, burst: Burst) -> Result<Elapsed, MeasureError> {
-        const REST: Duration = Duration::from_millis(1);
+        const REST_NS: u64 = 1_000_000;
 
-        self.station.compute(REST);
+        self.host.compute(REST_NS);
         self.prober.burst(burst)
     }
 

@@ -15,7 +15,7 @@ use viaduct_measure::{
 use viaduct_scenario::parse_time;
 
 use super::contention::Range;
-use super::{Interface, Subject, check, meaningless};
+use super::{Interface, Subject, check, check_disturbances, meaningless};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::measure::MeasureArguments;
@@ -212,6 +212,7 @@ impl Setting {
 pub(crate) fn timesharing(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     let test = RequestTest::Timesharing.name();
     check(arguments, test)?;
+    check_disturbances(arguments, test)?;
     let others = [
         (
             "--sizes",

@@ -19,8 +19,9 @@ use serde_json::Value;
 /// Behind this line stand commands that take longer than a test may.
 const FULL: &str = "[full]";
 
-/// Parts of a document that say nothing about a result.
-const OF_THE_PROGRAM: [&str; 1] = ["version"];
+/// Parts of a document that say nothing about a result: of what program it is, and what was asked
+/// for.
+const OF_THE_PROGRAM: [&str; 2] = ["version", "network_level"];
 
 /// Members that say how long each stage of a message took.
 const STAGES: [&str; 2] = ["breakdown_us", "stages_us"];
