@@ -86,6 +86,7 @@ const WALLS: &[Wall] = &[
         package: "viaduct-lanai",
         own: &[
             "viaduct-am",
+            "viaduct-cluster",
             "viaduct-engine",
             "viaduct-frames",
             "viaduct-network",
@@ -93,7 +94,8 @@ const WALLS: &[Wall] = &[
             "viaduct-topology",
         ],
         external: Some(&["corosensei"]),
-        reason: "costs, links and programs around the protocols: no file, clock or thread",
+        reason: "costs, links and programs around the protocols: no file, clock or thread; what \
+                 slows a processor, and what others send, are the cluster's own",
     },
     Wall {
         package: "viaduct-provider",

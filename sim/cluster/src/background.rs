@@ -19,7 +19,7 @@ use crate::workload::{Interval, SizeDistribution};
 const PURPOSE: u64 = 0x7aff;
 
 /// A source of traffic.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Background {
     /// From which host.
     pub source: u32,

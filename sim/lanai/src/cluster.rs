@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use viaduct_cluster::background::Sources;
 use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_frames::agreement::{
     Driver, InterfaceSide, News, Stamped, Task, ToDriver, ToInterface,
@@ -15,11 +16,12 @@ use viaduct_network::Arrivals;
 use viaduct_topology::Topology;
 
 use crate::agenda::{Agenda, Happening, Wake};
+use crate::background::{SILENCE, Transfer};
 use crate::config::{Config, NetworkError};
 use crate::exchange::Exchange;
-use crate::faults::Fault;
+use crate::faults::{Fault, Pace};
 use crate::ledger::Ledger;
-use crate::load::{Flight, HeldLinks, Links};
+use crate::load::{Flight, HeldLinks, Links, Load};
 use crate::messages::Messages;
 use crate::program::{Program, Setup};
 
@@ -50,6 +52,14 @@ pub(crate) enum Event {
     Enquires(u32),
     /// The patience of a program that waits has an end.
     Awakes(u32),
+    /// A source of background traffic begins a transfer.
+    TransferBegins(u32),
+    /// The next part of a transfer is read from memory.
+    TransferGoesOn(u32),
+    /// A part of so many bytes is at a host, of which this is that boot.
+    PartCame(u32, u16, u8),
+    /// It is in the host's memory.
+    PartWritten(u32, u8),
 }
 
 /// A message, until its sender knows what became of it.
@@ -146,6 +156,8 @@ pub(crate) struct Node {
     /// Which boot this is, from 1: the key of its endpoints.
     pub(crate) boot: u8,
     pub(crate) is_down: bool,
+    /// Its interface is dead.
+    pub(crate) is_mute: bool,
     /// What it runs after a boot.
     pub(crate) setup: Option<Setup>,
     pub(crate) random: Stream,
@@ -252,7 +264,7 @@ pub struct Cluster<N = HeldLinks> {
     pub(crate) config: Config,
     pub(crate) queue: Agenda<Event>,
     pub(crate) links: N,
-    topology: Arc<Topology>,
+    pub(crate) topology: Arc<Topology>,
     /// Places of hosts, by number.
     places: BTreeMap<u32, u32>,
     pub(crate) nodes: Vec<Node>,
@@ -263,7 +275,19 @@ pub struct Cluster<N = HeldLinks> {
     /// Of the interface's processor, in 1024ths of a picosecond.
     cycle: u64,
     pub(crate) measured_from: Time,
-    /// What became of requests, while there are faults.
+    /// Whether hosts or interfaces may stop.
+    may_stop: bool,
+    has_slow_hosts: bool,
+    /// Traffic of others: who begins it when, and what is under way.
+    pub(crate) sources: Sources,
+    pub(crate) transfers: Vec<Transfer>,
+    pub(crate) free_transfers: Vec<u32>,
+    has_sources: bool,
+    /// When something happened last that is none of theirs.
+    last_own: Time,
+    /// Programs whose patience has an end.
+    pub(crate) patient: u32,
+    /// What became of requests, while messages may be lost.
     pub(crate) ledger: Option<Box<Ledger>>,
     /// What programs from outside say to each other, if there are such.
     pub(crate) exchange: Option<Box<Exchange>>,
@@ -303,17 +327,30 @@ impl<N: Links> Cluster<N> {
                     until,
                 } => links.take_down(which, from, until),
                 Fault::LinksLose { links: which, rate } => links.lose_on(which, rate, config.seed),
-                Fault::Reboot { .. } => Ok(()),
+                Fault::Reboot { .. } | Fault::InterfaceDies { .. } | Fault::SlowHost { .. } => {
+                    Ok(())
+                }
             };
             debug_assert!(found.is_ok(), "it was checked");
         }
-        let has_faults = !config.faults.is_empty();
+        let sources = Sources::new(&config.background, topology.host_count(), config.seed);
+        let sources = sources.map_err(|error| NetworkError::new(error.to_string()))?;
+        let loses = config.faults.iter().any(Fault::loses);
+        let is_slow = |fault: &Fault| matches!(fault, Fault::SlowHost { .. });
         let mut cluster = Self {
             queue: Agenda::new(),
             links,
             topology,
             places: BTreeMap::new(),
-            ledger: has_faults.then(Box::default),
+            may_stop: loses,
+            has_slow_hosts: config.faults.iter().any(is_slow),
+            has_sources: !sources.is_empty(),
+            sources,
+            transfers: Vec::new(),
+            free_transfers: Vec::new(),
+            last_own: Time::ZERO,
+            patient: 0,
+            ledger: loses.then(Box::default),
             exchange: None,
             past: Totals::default(),
             in_doubt: 0,
@@ -327,6 +364,7 @@ impl<N: Links> Cluster<N> {
             config,
         };
         cluster.schedule_faults();
+        cluster.schedule_sources();
         Ok(cluster)
     }
 
@@ -337,14 +375,19 @@ impl<N: Links> Cluster<N> {
 
     /// The place of a host that is to have endpoints, by its number.
     pub(crate) fn join(&mut self, number: u32) -> u32 {
-        if let Some(place) = self.place_of(number) {
-            return place;
-        }
         assert!(
             number < self.config.hosts,
             "no host {number} among {}",
             self.config.hosts
         );
+        self.take_part(number)
+    }
+
+    /// The place of any host of the network, by the number that it has or would have.
+    pub(crate) fn take_part(&mut self, number: u32) -> u32 {
+        if let Some(place) = self.place_of(number) {
+            return place;
+        }
         let host = self.config.host_in(&self.topology, number);
         let place = self.links.join(host);
         self.places.insert(number, place);
@@ -448,7 +491,10 @@ impl<N: Links> Cluster<N> {
 
     #[inline(always)]
     fn handle(&mut self, now: Time, happening: Happening<Event>) {
-        if self.ledger.is_some() && self.is_void(happening) {
+        if self.has_sources && !matches!(happening, Happening::Other(event) if event.is_foreign()) {
+            self.last_own = now;
+        }
+        if self.may_stop && self.is_void(happening) {
             return;
         }
         match happening {
@@ -490,14 +536,21 @@ impl<N: Links> Cluster<N> {
                 self.kick_firmware(host, now);
             }
             Event::Noticed(host, endpoint) => self.notice(host, endpoint, now),
-            Event::Stops(fault) => self.stop_host(fault, now),
+            Event::Stops(fault) => self.stop(fault, now),
             Event::Boots(host) => self.boot_host(host, now),
             Event::Enquires(host) => self.enquire(host, now),
-            Event::Awakes(host) => self.kick_host(host, now),
+            Event::Awakes(host) => {
+                self.patient -= 1;
+                self.kick_host(host, now);
+            }
+            Event::TransferBegins(_)
+            | Event::TransferGoesOn(_)
+            | Event::PartCame(..)
+            | Event::PartWritten(..) => self.handle_foreign(now, event),
         }
     }
 
-    /// Whether an event is of a host that is down.
+    /// Whether an event is of a host that is down, or of an interface that is dead.
     #[cold]
     fn is_void(&mut self, happening: Happening<Event>) -> bool {
         let host = match happening {
@@ -510,19 +563,42 @@ impl<N: Links> Cluster<N> {
                 | Event::DriverHears(host)
                 | Event::InterfaceHears(host)
                 | Event::Noticed(host, _)
-                | Event::Awakes(host),
+                | Event::Awakes(host)
+                | Event::PartCame(host, ..)
+                | Event::PartWritten(host, _),
             ) => host,
-            Happening::Other(Event::Stops(..) | Event::Boots(_) | Event::Enquires(_)) => {
+            Happening::Other(
+                Event::Stops(..)
+                | Event::Boots(_)
+                | Event::Enquires(_)
+                | Event::TransferBegins(_)
+                | Event::TransferGoesOn(_),
+            ) => {
                 return false;
             }
         };
-        let is_down = self.nodes[host as usize].is_down;
+        let node = &self.nodes[host as usize];
+        let is_of_programs = matches!(
+            happening,
+            Happening::Wake(Wake::Host(_) | Wake::Slice(_))
+                | Happening::Other(Event::Noticed(..) | Event::Awakes(_))
+        );
+        let is_void = node.is_down || node.is_mute && !is_of_programs;
         if let Happening::Other(Event::Written(_, slot)) = happening
-            && is_down
+            && is_void
         {
             self.free_writes.push(slot);
         }
-        is_down
+        is_void
+    }
+
+    /// How fast a host's processor is.
+    #[inline]
+    pub(crate) fn pace(&self, host: u32, now: Time) -> Pace {
+        match self.has_slow_hosts {
+            false => Pace::USUAL,
+            true => Pace::of(&self.config.faults, self.nodes[host as usize].number, now),
+        }
     }
 
     /// A new endpoint of a host, known to its interface at once.
@@ -606,6 +682,7 @@ impl<N: Links> Cluster<N> {
 
     /// The kernel's thread takes the processor from the programs for `span`; returns until when.
     fn run_driver(&mut self, host: u32, now: Time, span: Time) -> Time {
+        let span = self.pace(host, now).stretch(span);
         if let Some(until) = self.interrupt_processes(host, now, span) {
             return until;
         }
@@ -658,6 +735,10 @@ impl<N: Links> Cluster<N> {
     /// order of these times.
     #[inline(always)]
     fn arrives(&mut self, flight: Flight, at: Time) {
+        if matches!(flight.load, Load::Foreign) {
+            self.part_arrives(&flight, at);
+            return;
+        }
         let node = &mut self.nodes[flight.to as usize];
         if node.incoming.is_empty() {
             node.arrival_at = at;
@@ -665,6 +746,19 @@ impl<N: Links> Cluster<N> {
         node.incoming.push_back((at, flight));
         let at = at.max(node.busy_until);
         self.wake_firmware(flight.to, at);
+    }
+
+    #[cold]
+    fn part_arrives(&mut self, flight: &Flight, at: Time) {
+        let boot = self.nodes[flight.to as usize].boot;
+        let bytes = flight.payload(self.config.network.header_bytes);
+        self.queue
+            .schedule(at, Event::PartCame(flight.to, bytes, boot));
+    }
+
+    /// Whether nothing but traffic of others has happened for long, and nothing else will.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.has_sources && self.patient == 0 && self.queue.now() > self.last_own + SILENCE
     }
 
     /// Uses a host's bus for `bytes`; returns when that is over.
@@ -734,9 +828,13 @@ pub(crate) fn node(config: &Config, (number, place): (u32, u32), boot: u8) -> No
     }
     Node {
         number,
-        transport: config.transport.map(|transport| {
-            Transport::new(Peer::new(place), u32::from(boot), transport, stream(1))
-        }),
+        // Who only has traffic of others has nobody to talk to.
+        transport: config
+            .transport
+            .filter(|_| number < config.hosts)
+            .map(|transport| {
+                Transport::new(Peer::new(place), u32::from(boot), transport, stream(1))
+            }),
         service: Service::new(config.frames, config.discipline),
         side: InterfaceSide::new(config.frames),
         driver: Driver::new(residency),
@@ -764,6 +862,7 @@ pub(crate) fn node(config: &Config, (number, place): (u32, u32), boot: u8) -> No
         looks: Time::ZERO,
         boot,
         is_down: false,
+        is_mute: false,
         setup: None,
         random: stream(2),
     }

@@ -3,6 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
+use viaduct_cluster::background::Background;
 use viaduct_engine::Time;
 use viaduct_frames::residency::{Policy, Stall};
 use viaduct_frames::service::Discipline;
@@ -215,6 +216,9 @@ pub struct Config {
     pub model: LinkModel,
     /// What goes wrong; it takes a transport to get over that.
     pub faults: Vec<Fault>,
+    /// Traffic of others, between hosts of the network as that numbers them, whether they take part
+    /// or not: through hosts' buses and links, and past their interfaces and processors.
+    pub background: Vec<Background>,
     /// Whether it is counted what each link carries.
     pub watches_links: bool,
     /// Of all random draws.
@@ -284,6 +288,7 @@ impl Config {
             wiring: None,
             model: LinkModel::Wormhole,
             faults: Vec::new(),
+            background: Vec::new(),
             watches_links: false,
             seed: 1,
         }
@@ -295,9 +300,10 @@ impl Config {
     ///
     /// The first that names what is not there, or ends before it begins.
     pub fn check_faults(&self) -> Result<(), FaultError> {
-        if !self.faults.is_empty() && self.transport.is_none() {
+        let loses = self.faults.iter().position(Fault::loses);
+        if let Some(fault) = loses.filter(|_| self.transport.is_none()) {
             return Err(FaultError {
-                fault: 0,
+                fault,
                 reason: "without a transport what is lost stays lost".to_owned(),
             });
         }
@@ -376,12 +382,17 @@ impl Config {
     /// Which host here a host of the network is, if it takes part.
     #[must_use]
     pub fn host_at(&self, topology: &Topology, host: HostId) -> Option<u32> {
-        let number = match self.wiring {
+        let number = self.number_of(topology, host);
+        (number < self.hosts).then_some(number)
+    }
+
+    /// Which host here a host of the network is, or would be if more took part.
+    pub(crate) fn number_of(&self, topology: &Topology, host: HostId) -> u32 {
+        match self.wiring {
             None => host.0,
             Some(_) if host.0 + 1 == topology.host_count() => 0,
             Some(_) => host.0 + 1,
-        };
-        (number < self.hosts).then_some(number)
+        }
     }
 
     /// Speeds and buffers of the network.

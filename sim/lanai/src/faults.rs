@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use viaduct_cluster::faults::Slowness;
 use viaduct_engine::Time;
 use viaduct_network::outages::Links;
 use viaduct_topology::Topology;
@@ -39,6 +40,94 @@ pub enum Fault {
         /// How long it is gone; longer if its bus is still busy then.
         down_for: Option<Time>,
     },
+    /// An interface dies, and nothing reaches its host or leaves it any more. The host's programs
+    /// go on: what they have under way comes back to them as unreachable, and what they post later
+    /// at once.
+    InterfaceDies {
+        /// Of which host.
+        host: u32,
+        /// When.
+        at: Time,
+    },
+    /// A host's processor is slow from some time on, for its programs and its driver. Several of
+    /// these add up. The interface has a processor of its own.
+    SlowHost {
+        /// Which.
+        host: u32,
+        /// When that begins.
+        from: Time,
+        /// How slow; of messages those count that a program takes.
+        by: Slowness,
+    },
+}
+
+impl Fault {
+    /// The host that it strikes, of faults that strike one.
+    #[must_use]
+    pub const fn host(&self) -> Option<u32> {
+        match *self {
+            Self::Reboot { host, .. }
+            | Self::InterfaceDies { host, .. }
+            | Self::SlowHost { host, .. } => Some(host),
+            Self::LinksDown { .. } | Self::LinksLose { .. } => None,
+        }
+    }
+
+    /// Whether messages may be lost or come back because of it.
+    pub(crate) const fn loses(&self) -> bool {
+        !matches!(self, Self::SlowHost { .. })
+    }
+}
+
+/// How fast a host's processor is at some time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pace {
+    /// How many times as long its work takes, if that is not once.
+    factor: Option<f64>,
+    per_message: Time,
+}
+
+impl Pace {
+    /// As it is without faults.
+    pub(crate) const USUAL: Self = Self {
+        factor: None,
+        per_message: Time::ZERO,
+    };
+
+    /// That of a host at some time.
+    #[cold]
+    pub(crate) fn of(faults: &[Fault], number: u32, now: Time) -> Self {
+        let mut pace = Self::USUAL;
+        for fault in faults {
+            match *fault {
+                Fault::SlowHost { host, from, by } if host == number && from <= now => match by {
+                    Slowness::Factor(factor) => {
+                        pace.factor = Some(pace.factor.unwrap_or(1.0) * factor);
+                    }
+                    Slowness::PerMessage(span) => pace.per_message += span,
+                },
+                _ => {}
+            }
+        }
+        pace
+    }
+
+    /// How long work takes.
+    #[inline]
+    pub(crate) fn stretch(self, span: Time) -> Time {
+        match self.factor {
+            None => span,
+            Some(factor) => {
+                Time::from_picoseconds((span.picoseconds() as f64 * factor + 0.5) as u64)
+            }
+        }
+    }
+
+    /// What taking a message costs beside the usual, before it is stretched.
+    #[inline]
+    pub(crate) const fn per_message(self) -> Time {
+        self.per_message
+    }
 }
 
 /// A fault that cannot be.
@@ -70,10 +159,21 @@ pub(crate) fn check(faults: &[Fault], hosts: u32, topology: &Topology) -> Result
                 Err(format!("a rate of {rate}: it is from 0 to 1"))
             }
             Fault::LinksLose { links, .. } => links.resolve(topology).map(drop),
-            Fault::Reboot { host, .. } if host >= hosts => {
+            Fault::Reboot { host, .. }
+            | Fault::InterfaceDies { host, .. }
+            | Fault::SlowHost { host, .. }
+                if host >= hosts =>
+            {
                 let last = hosts.saturating_sub(1);
                 Err(format!("no host {host}: they are 0 to {last}"))
             }
+            Fault::SlowHost {
+                by: Slowness::Factor(factor),
+                ..
+            } if !(factor > 0.0 && factor.is_finite()) => {
+                Err(format!("a factor is above 0, not {factor}"))
+            }
+            Fault::InterfaceDies { .. } | Fault::SlowHost { .. } => Ok(()),
             Fault::Reboot { host, .. } => {
                 let is_it =
                     |it: &&Fault| matches!(it, Fault::Reboot { host: of, .. } if *of == host);

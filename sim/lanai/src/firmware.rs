@@ -24,6 +24,9 @@ enum Priced {
 impl<N: Links> Cluster<N> {
     /// Lets the processor go on if it is free and has something to do.
     pub(crate) fn kick_firmware(&mut self, host: u32, now: Time) {
+        if self.nodes[host as usize].is_mute {
+            return;
+        }
         loop {
             let node = &mut self.nodes[host as usize];
             let free_at = node.busy_until.max(now);
@@ -234,6 +237,8 @@ impl<N: Links> Cluster<N> {
 
     fn receive_one(&mut self, host: u32, flight: &Flight, now: Time) {
         match flight.load {
+            // It goes past the interface: `Cluster::arrives`.
+            Load::Foreign => {}
             Load::Answer(answer) => {
                 let done_at = self.occupy(host, now, Work::HearAnswer);
                 if let Some(transport) = &mut self.nodes[host as usize].transport {

@@ -46,6 +46,10 @@ impl<N: Links> Cluster<N> {
 
     /// Puts a message into its endpoint; returns what the processor needs for a fault.
     pub(crate) fn post(&mut self, host: u32, index: u32, now: Time) -> Time {
+        if self.nodes[host as usize].is_mute {
+            self.give_back(host, index, false, now);
+            return Time::ZERO;
+        }
         let from = self.messages[index].entry.from_endpoint;
         match self.write(host, from, now) {
             Write::Direct(frame) => {
@@ -60,7 +64,7 @@ impl<N: Links> Cluster<N> {
                 let node = &mut self.nodes[host as usize];
                 node.queue_message(from, index, self.config.queue_entries);
                 if is_fault {
-                    return self.config.host.fault;
+                    return self.pace(host, now).stretch(self.config.host.fault);
                 }
             }
             Write::Blocked => self.nodes[host as usize].blocked.push(index),
@@ -93,6 +97,7 @@ impl<N: Links> Cluster<N> {
 
     /// A remap is done that threads wait for: they post again.
     pub(crate) fn wake(&mut self, host: u32, endpoint: Endpoint, now: Time) {
+        let switch = self.pace(host, now).stretch(self.config.host.switch);
         let node = &mut self.nodes[host as usize];
         let messages = &self.messages;
         let place = node
@@ -103,7 +108,7 @@ impl<N: Links> Cluster<N> {
         let index = node.blocked.remove(place);
         // The threads that waited run next, ahead of what the program would do.
         node.posting.push_back(index);
-        node.host_busy_until = node.host_busy_until.max(now) + self.config.host.switch;
+        node.host_busy_until = node.host_busy_until.max(now) + switch;
         self.schedule_host(host, now);
     }
 
@@ -124,8 +129,10 @@ impl<N: Links> Cluster<N> {
         node.program.message_came(endpoint);
         // A processor that has nothing to do looks at its queues all the time.
         if !node.has_host_event {
+            let pace = self.pace(host, at);
+            let node = &mut self.nodes[host as usize];
             let (costs, driver) = (&self.config.host, &node.driver);
-            let look = |endpoint| costs.look_of(is_in_frame(driver, endpoint));
+            let look = |endpoint| pace.stretch(costs.look_of(is_in_frame(driver, endpoint)));
             let noticed = match &mut node.program {
                 Program::Server(server) => server.notice(endpoint, look),
                 Program::Client(_) => half(look(endpoint)),
@@ -167,6 +174,7 @@ impl<N: Links> Cluster<N> {
     /// What the program does next: processor's time, and the message that it posts at its end.
     #[inline]
     fn next_action(&mut self, host: u32, now: Time) -> Option<(Time, Option<u32>)> {
+        let pace = self.pace(host, now);
         let costs = &self.config.host;
         let measured_from = self.measured_from;
         let node = &mut self.nodes[host as usize];
@@ -175,11 +183,12 @@ impl<N: Links> Cluster<N> {
             Program::Nothing | Program::Outside | Program::Processes(_) => None,
             Program::Client(client) => {
                 let state = &mut node.endpoints[client.endpoint.index()];
-                let send = costs.send_of(client.bytes);
+                let send = pace.stretch(costs.send_of(client.bytes));
                 let mut span = send;
                 if let Some(reply) = state.receive_queue.pop_front() {
                     let is_in_frame = is_in_frame(&node.driver, client.endpoint);
-                    let receive = costs.receive_of(reply.bytes, is_in_frame);
+                    let receive = costs.receive_of(reply.bytes, is_in_frame) + pace.per_message();
+                    let receive = pace.stretch(receive);
                     client.has_heard = true;
                     if let Some(ledger) = &mut self.ledger {
                         if reply.number == ENQUIRY {
@@ -233,8 +242,8 @@ impl<N: Links> Cluster<N> {
                 });
                 blocked |= node.full;
                 let driver = &node.driver;
-                let look = |endpoint| costs.look_of(is_in_frame(driver, endpoint));
-                let (endpoint, span) = server.choose(blocked, costs.switch, look)?;
+                let look = |endpoint| pace.stretch(costs.look_of(is_in_frame(driver, endpoint)));
+                let (endpoint, span) = server.choose(blocked, pace.stretch(costs.switch), look)?;
                 let state = &mut node.endpoints[endpoint.index()];
                 let request = state.receive_queue.pop_front()?;
                 state.requests -= 1;
@@ -263,7 +272,8 @@ impl<N: Links> Cluster<N> {
                 };
                 let posting = self.messages.add(message);
                 let receive = costs.receive_of(request.bytes, is_in_frame(driver, endpoint));
-                Some((span + receive + costs.send, Some(posting)))
+                let work = pace.stretch(receive + pace.per_message() + costs.send);
+                Some((span + work, Some(posting)))
             }
         }
     }

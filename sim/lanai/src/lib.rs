@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+mod background;
 mod cluster;
 mod config;
 mod exchange;

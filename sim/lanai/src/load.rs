@@ -18,6 +18,8 @@ pub(crate) enum Load {
     Plain(u32),
     /// One that its target refused, on its way back.
     Back(u32),
+    /// A part of what others transfer: no interface takes it.
+    Foreign,
 }
 
 impl Load {
@@ -42,6 +44,13 @@ pub struct Flight {
     pub(crate) load: Load,
 }
 
+impl Flight {
+    /// What it carries beside its header, of a part of a transfer.
+    pub(crate) fn payload(&self, header_bytes: u32) -> u16 {
+        u16::try_from(self.bytes - header_bytes).unwrap_or(u16::MAX)
+    }
+}
+
 impl Parcel for Flight {
     #[inline]
     fn from(&self) -> u32 {
@@ -63,7 +72,7 @@ impl Parcel for Flight {
         match self.load {
             Load::Message(packet, _) => packet.route.into(),
             Load::Answer(answer) => answer.route.into(),
-            Load::Plain(_) | Load::Back(_) => 0,
+            Load::Plain(_) | Load::Back(_) | Load::Foreign => 0,
         }
     }
 }

@@ -49,6 +49,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Whether nothing that it asked for is outstanding.
+    pub(crate) fn has_all(&self, setup: Option<Setup>) -> bool {
+        setup.is_none_or(|setup| self.credits >= setup.credits)
+    }
+
     pub(crate) fn take(&mut self, reply: Entry, at: Time, measured_from: Time) {
         self.credits += 1;
         if at > measured_from {

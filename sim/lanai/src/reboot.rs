@@ -26,7 +26,7 @@ impl<N: Links> Cluster<N> {
     /// Has hosts stop when they are to, and clients enquire.
     pub(crate) fn schedule_faults(&mut self) {
         for (number, fault) in self.config.faults.iter().enumerate() {
-            if let Fault::Reboot { at, .. } = *fault {
+            if let Fault::Reboot { at, .. } | Fault::InterfaceDies { at, .. } = *fault {
                 self.queue.schedule(at, Event::Stops(number as u32));
             }
         }
@@ -38,8 +38,69 @@ impl<N: Links> Cluster<N> {
             .schedule(now + ENQUIRE_AFTER, Event::Enquires(host));
     }
 
+    /// A host or its interface stops, as a fault says.
+    pub(crate) fn stop(&mut self, fault: u32, now: Time) {
+        match self.config.faults.get(fault as usize) {
+            Some(Fault::Reboot { .. }) => self.stop_host(fault, now),
+            Some(Fault::InterfaceDies { host, .. }) => {
+                if let Some(place) = self.place_of(*host) {
+                    self.silence(place, now);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// An interface dies. Its host takes what is in its memory, and gets back what it has under
+    /// way: the driver finds that nothing answers.
+    fn silence(&mut self, host: u32, now: Time) {
+        let node = &mut self.nodes[host as usize];
+        if node.is_down || core::mem::replace(&mut node.is_mute, true) {
+            return;
+        }
+        node.incoming.clear();
+        let mut sent = Vec::new();
+        let mut unsent = core::mem::take(&mut node.blocked);
+        for endpoint in &mut node.endpoints {
+            sent.append(&mut endpoint.outstanding);
+            unsent.extend(endpoint.send_queue.drain(..));
+        }
+        node.full = 0;
+        self.cut_off(host, now, Time::MAX);
+        for index in sent {
+            self.give_back(host, index, true, now);
+        }
+        for index in unsent {
+            self.give_back(host, index, false, now);
+        }
+        self.schedule_host(host, now);
+    }
+
+    /// A message comes back to its program, since its interface is dead.
+    #[cold]
+    pub(crate) fn give_back(&mut self, host: u32, index: u32, may_have_arrived: bool, now: Time) {
+        let message = self.messages[index];
+        if may_have_arrived {
+            // A copy that is under way has to find what it carries.
+            self.in_doubt += 1;
+        } else {
+            self.messages.free(index);
+        }
+        let reason = ReturnReason::Unreachable;
+        self.message_returned(host, message, reason, may_have_arrived, now);
+    }
+
+    /// A host hears and says nothing more until some time, and what waits for it is gone.
+    fn cut_off(&mut self, host: u32, now: Time, until: Time) {
+        self.links.cut_off(host, now, until);
+        let mut arrivals = core::mem::take(&mut self.arrivals);
+        self.links.reset(host, now, &mut arrivals);
+        self.all_arrive(&mut arrivals);
+        self.arrivals = arrivals;
+    }
+
     /// A host stops: all that it and its interface knew is gone.
-    pub(crate) fn stop_host(&mut self, fault: u32, now: Time) {
+    fn stop_host(&mut self, fault: u32, now: Time) {
         let Some(Fault::Reboot { host, down_for, .. }) = self.config.faults.get(fault as usize)
         else {
             return;
@@ -75,11 +136,7 @@ impl<N: Links> Cluster<N> {
             Some(span) => (now + span).max(settled),
             None => Time::MAX,
         };
-        self.links.cut_off(host, now, until);
-        let mut arrivals = core::mem::take(&mut self.arrivals);
-        self.links.reset(host, now, &mut arrivals);
-        self.all_arrive(&mut arrivals);
-        self.arrivals = arrivals;
+        self.cut_off(host, now, until);
         if let Some(ledger) = &mut self.ledger {
             ledger.forget(host);
         }

@@ -157,7 +157,8 @@ impl<N: Links> Programs<N> {
                 exchange.and_then(|exchange| exchange.due.pop_front())
             };
             let Some(host) = due else {
-                if !self.cluster.borrow_mut().step() {
+                let has_stopped = self.cluster.borrow().is_silent();
+                if has_stopped || !self.cluster.borrow_mut().step() {
                     let cluster = self.cluster.borrow();
                     let running = cluster.nodes.iter().zip(&self.programs);
                     let hosts =
@@ -277,6 +278,7 @@ impl<N: Links> Station<'_, N> {
         let posted = {
             let cluster = &mut *self.cluster.borrow_mut();
             let now = cluster.queue.now();
+            let span = cluster.pace(self.host, now).stretch(span);
             let posted = message.map(|message| cluster.messages.add(message));
             let node = &mut cluster.nodes[self.host as usize];
             node.posting.extend(posted);
@@ -311,6 +313,7 @@ impl<N: Links> Station<'_, N> {
         let (arrival, receive) = {
             let cluster = &mut *self.cluster.borrow_mut();
             let arrival = cluster.take_for(self.host, slot);
+            let pace = cluster.pace(self.host, cluster.queue.now());
             let node = &mut cluster.nodes[self.index()];
             let Some(arrival) = arrival else {
                 node.looks += looked;
@@ -319,7 +322,8 @@ impl<N: Links> Station<'_, N> {
             node.looks = Time::ZERO;
             let is_in_frame = is_in_frame(&node.driver, Endpoint::new(slot.0));
             let bytes = payload_bytes(&arrival);
-            (arrival, cluster.config.host.receive_of(bytes, is_in_frame))
+            let receive = cluster.config.host.receive_of(bytes, is_in_frame);
+            (arrival, receive + pace.per_message())
         };
         self.busy(receive.saturating_sub(looked), None);
         Some(arrival)
@@ -604,6 +608,7 @@ impl<N: Links> Carrier for Station<'_, N> {
         let end = limit.map(|limit| self.now().saturating_add(limit));
         if let Some(end) = end {
             let mut cluster = self.cluster.borrow_mut();
+            cluster.patient += 1;
             cluster
                 .queue
                 .schedule(picoseconds(end), Event::Awakes(self.host));

@@ -1,9 +1,9 @@
 //! Which combinations of workload, adapter, level and fault are refused, and why: one table.
 //!
 //! Any workload runs on any host with any adapter over any network, at any level, with any fault,
-//! but for what stands here. Readers of studies and presets refuse with these words, so that
-//! `viaduct check` and `viaduct run` print them, and the matrix test (`tests/matrix`) leaves out
-//! these combinations and no others: it runs all the rest.
+//! but for what stands here, which would have no meaning. Readers of studies and presets refuse
+//! with these words, so that `viaduct check` and `viaduct run` print them, and the matrix test
+//! (`tests/matrix`) leaves out these combinations and no others: it runs all the rest.
 
 use viaduct_cluster::workload::MessageOperation;
 use viaduct_provider::via::ReliabilityLevel;
@@ -57,13 +57,6 @@ pub struct Combination {
     pub disturbance: Option<Disturbance>,
 }
 
-impl Combination {
-    /// Whether endpoints have frames in the memory of their interfaces.
-    fn has_frames(&self) -> bool {
-        self.workload == Workload::Endpoints && self.adapter == MechanismKind::Endpoints
-    }
-}
-
 /// Why some combinations are refused.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal {
@@ -71,8 +64,6 @@ pub struct Refusal {
     pub reason: &'static str,
     /// What to do instead.
     pub help: &'static str,
-    /// Whether they would mean something, and are not simulated yet.
-    pub has_meaning: bool,
     refuses: fn(&Combination) -> bool,
 }
 
@@ -81,7 +72,6 @@ impl Refusal {
     pub const NO_VIS: Self = Self {
         reason: "interfaces with endpoints have no VIs",
         help: "viaduct measure logp, bulk, contention and timesharing are for them",
-        has_meaning: false,
         refuses: |it| it.workload != Workload::Endpoints && it.adapter == MechanismKind::Endpoints,
     };
 
@@ -90,7 +80,6 @@ impl Refusal {
         reason: "endpoints have a transport of their own, which delivers each message once or \
                  gives it back: the levels of reliability are those of VIs",
         help: "leave the level out",
-        has_meaning: false,
         refuses: |it| it.workload == Workload::Endpoints && it.level.is_some(),
     };
 
@@ -99,7 +88,6 @@ impl Refusal {
         reason: "endpoints have requests and replies of their own: remote writes and reads are \
                  those of VIs",
         help: "leave the operation out",
-        has_meaning: false,
         refuses: |it| it.workload == Workload::Endpoints && it.operation != MessageOperation::Send,
     };
 
@@ -107,7 +95,6 @@ impl Refusal {
     pub const UNRELIABLE_READS: Self = Self {
         reason: "VIA has no remote reads at unreliable delivery",
         help: "set traffic.reliability to \"reliable-delivery\" or \"reliable-reception\"",
-        has_meaning: false,
         refuses: |it| {
             it.operation == MessageOperation::Read && it.level == Some(ReliabilityLevel::Unreliable)
         },
@@ -119,42 +106,16 @@ impl Refusal {
                  remote read, to answer it",
         help: "set traffic.operation to \"send\" or \"write-with-immediate\", or traffic.arrivals \
                to \"open\" or \"window\"",
-        has_meaning: false,
         refuses: |it| it.is_answered && !it.operation.is_heard(),
     };
 
-    /// Faults of an adapter or a processor alone that has endpoints.
-    pub const WHOLE_HOSTS: Self = Self {
-        reason: "of hosts whose interfaces have endpoints neither the interface alone dies, nor is \
-                 the processor slow",
-        help: "`host-dies` takes both; links may lose, corrupt and be down",
-        has_meaning: true,
-        refuses: |it| {
-            it.has_frames()
-                && matches!(
-                    it.disturbance,
-                    Some(Disturbance::NicDies | Disturbance::SlowHost)
-                )
-        },
-    };
-
-    /// Traffic of others beside endpoints.
-    pub const NO_BACKGROUND: Self = Self {
-        reason: "interfaces with endpoints have no traffic of others beside them",
-        help: "take [[background]] out",
-        has_meaning: true,
-        refuses: |it| it.has_frames() && it.disturbance == Some(Disturbance::Background),
-    };
-
     /// The table.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 5] = [
         Self::NO_VIS,
         Self::OWN_TRANSPORT,
         Self::OWN_MESSAGES,
         Self::UNRELIABLE_READS,
         Self::NO_ANSWERS,
-        Self::WHOLE_HOSTS,
-        Self::NO_BACKGROUND,
     ];
 
     /// Why a combination is refused; none if it runs.

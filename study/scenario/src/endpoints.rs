@@ -7,7 +7,6 @@ use viaduct_hardware::Rate;
 use viaduct_lanai::{Config, Fault, Firmware, Host, LinkModel, Network, Steps, Wiring};
 use viaduct_topology::{HostId, Topology};
 
-use crate::combinations::Refusal;
 use crate::preset::{Preset, load_preset};
 use crate::programs::{self, Lacking, ProgramsError};
 use crate::schema::{Endpoints, HostSide, Interface, InterfaceNetwork, Transport};
@@ -70,9 +69,8 @@ pub fn endpoints_of(preset: &Preset, model: &str, hosts: u32) -> Result<Config, 
 ///
 /// # Errors
 ///
-/// [`ProgramsError`]: also what is wrong with the study, that it has background traffic, or a fault
-/// that these interfaces do not have ([`crate::combinations`]), or that its network does not join
-/// so many hosts.
+/// [`ProgramsError`]: also what is wrong with the study, a fault of a host that takes no part, or
+/// that its network does not join so many hosts.
 pub fn load_endpoints_in(model: &str, study: &str, hosts: u32) -> Result<Config, ProgramsError> {
     let read = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
     let mut config = endpoints_in(model, study, &read, hosts)?;
@@ -101,10 +99,6 @@ pub fn endpoints_in(
         None => LinkModel::Wormhole,
     };
     let of_study = read.config.clone();
-    if !of_study.background.is_empty() {
-        let Refusal { reason, help, .. } = Refusal::NO_BACKGROUND;
-        return Err(refuse(format!("{reason}: {help}")));
-    }
     let links = &of_study.links;
     let bytes_s = |rate: Rate| rate.bits_per_second() / 8.0;
     let mut config = Config {
@@ -119,6 +113,7 @@ pub fn endpoints_in(
             credits: links.credits,
         }),
         model,
+        background: of_study.background,
         ..config
     };
     let joined = config.joined();
@@ -141,7 +136,7 @@ pub fn endpoints_in(
 /// Leaves out the faults of hosts that take no part.
 pub fn keep_faults_of_hosts(config: &mut Config) {
     let hosts = config.hosts;
-    let takes_part = |fault: &Fault| !matches!(fault, Fault::Reboot { host, .. } if *host >= hosts);
+    let takes_part = |fault: &Fault| fault.host().is_none_or(|host| host < hosts);
     config.faults.retain(takes_part);
 }
 
@@ -158,12 +153,14 @@ pub fn fault_of_endpoints(
 ) -> Result<Fault, String> {
     use viaduct_cluster::faults::Fault as OfStudy;
 
+    let place = |host: u32| {
+        let place = config.host_at(topology, HostId(host));
+        place.ok_or("that host takes no part")
+    };
     match *fault {
         OfStudy::LinkDown { links, from, until } => Ok(Fault::LinksDown { links, from, until }),
         OfStudy::HostDies { host, at } => Ok(Fault::Reboot {
-            host: config
-                .host_at(topology, HostId(host))
-                .ok_or("that host takes no part")?,
+            host: place(host)?,
             at,
             down_for: None,
         }),
@@ -171,10 +168,15 @@ pub fn fault_of_endpoints(
         OfStudy::Loss { links, rate } | OfStudy::Corruption { links, rate } => {
             Ok(Fault::LinksLose { links, rate })
         }
-        OfStudy::NicDies { .. } | OfStudy::SlowHost { .. } => {
-            let Refusal { reason, help, .. } = Refusal::WHOLE_HOSTS;
-            Err(format!("{reason}: {help}"))
-        }
+        OfStudy::NicDies { host, at } => Ok(Fault::InterfaceDies {
+            host: place(host)?,
+            at,
+        }),
+        OfStudy::SlowHost { host, from, by } => Ok(Fault::SlowHost {
+            host: place(host)?,
+            from,
+            by,
+        }),
     }
 }
 
@@ -185,6 +187,7 @@ fn config_of(preset: &Preset, hosts: u32) -> Result<Config, Lacking> {
         faults: Vec::new(),
         wiring: None,
         model: LinkModel::Wormhole,
+        background: Vec::new(),
         watches_links: false,
         hosts,
         frames: table.frames.get()?,

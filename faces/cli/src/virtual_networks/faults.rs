@@ -9,7 +9,8 @@ use crate::failure::Failure;
 
 const FORMS: &str = "the forms are `link host 1 down 10 ms..20 ms` (its cable), `link leaf0 <-> spine1 \
                      down 10 ms..`, `link switch spine1 down ..20 ms`, `loss 0.1 %`, `host 1 \
-                     dies at 5 ms`, `host 1 reboots at 5 ms for 100 ms`";
+                     dies at 5 ms`, `nic 1 dies at 5 ms`, `host 1 slow 2.5 times from 1 ms`, \
+                     `host 1 reboots at 5 ms for 100 ms`";
 
 /// Reads lines, and holds them to a cluster.
 pub(super) fn read(lines: &[String], config: &Config) -> Result<Vec<Fault>, Failure> {

@@ -491,13 +491,6 @@ fn networks_that_endpoints_cannot_use_are_told() {
     assert!(told.contains("n4"), "{told}");
     let told = study("hosts n*\nn0 s s\n", "");
     assert!(told.contains("net.links"), "{told}");
-    let five = format!("{four}n4 s\n");
-    let fault = "[[fault]]\nkind = \"nic-dies\"\nhost = 1\nat = \"1 ms\"\n";
-    let told = study(&five, fault);
-    assert!(told.contains("`host-dies` takes both"), "{told}");
-    let background = "[[background]]\nsource = 0\ninterval = \"1 ms\"\nsize = \"8 KiB\"\n";
-    let told = study(&five, background);
-    assert!(told.contains("take [[background]] out"), "{told}");
     let told = failure(&["logp", "--on", "sim:am-myrinet@nowhere"]);
     assert!(told.contains("nowhere"), "{told}");
 }
@@ -523,6 +516,16 @@ fn faults_of_a_study_strike_endpoints_as_those_of_the_command_line() {
         ];
         json(&[&usual, options].concat())["rows"].clone()
     };
+    // Faults of a host alone, its interface alone.
+    let dies = "[[fault]]\nkind = \"nic-dies\"\nhost = 0\nat = \"50 ms\"\n";
+    let told = rows(dies, &[]);
+    assert!(told[1]["ends"]["unreachable"].as_u64() > Some(0), "{told}");
+    assert_eq!(told, rows("", &["--fault", "nic 0 dies at 50 ms"]));
+    let slow = "[[fault]]\nkind = \"slow-host\"\nhost = 4\nfactor = 3\n";
+    let told = rows(slow, &[]);
+    assert_eq!(told, rows("", &["--fault", "host 4 slow 3 times"]));
+    let rate = |rows: &Value| rows[0]["messages_s"].as_f64().unwrap();
+    assert!(rate(&told) < 0.9 * rate(&rows("", &[])), "{told}");
     // A host that takes no part may die.
     let of_study = "[[fault]]\nkind = \"loss\"\nrate = \"2 %\"\n\
                     [[fault]]\nkind = \"host-dies\"\nhost = 3\nat = \"1 ms\"\n";

@@ -23,13 +23,13 @@ use super::piecewise::{Piecewise, unit};
 /// assert!(next.picoseconds() > 0);
 /// # Ok::<(), viaduct_cluster::workload::DistributionError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
     kind: Kind,
     mean_picoseconds: f64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Kind {
     Constant(Time),
     Exponential,

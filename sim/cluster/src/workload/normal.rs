@@ -6,7 +6,7 @@ use super::error::DistributionError;
 use super::piecewise::unit;
 
 /// A log-normal distribution: the logarithm is normal.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct LogNormal {
     /// Mean of the logarithm.
     location: f64,

@@ -10,12 +10,12 @@ use super::error::DistributionError;
 ///
 /// A step (two points of equal value) and a first probability above 0 put weight on one value. A
 /// clone shares the table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Piecewise {
     table: Arc<Table>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Table {
     /// The points, probabilities rising from `>= 0` to 1.
     points: Vec<(f64, f64)>,

@@ -1,8 +1,9 @@
 //! Links and switches that are exchanged and hosts that reboot, while clients and a server run:
 //! nothing is delivered twice, nothing is lost in silence.
 
+use viaduct_cluster::faults::Slowness;
 use viaduct_engine::{Stream, StreamKey, Time};
-use viaduct_lanai::{Config, Ends, Exchange, Fault, Server, contention, exchange};
+use viaduct_lanai::{Config, Ends, Exchange, Fault, Server, contention, exchange, measure};
 use viaduct_network::outages::Links;
 use viaduct_topology::{HostId, Node, SwitchId};
 
@@ -80,6 +81,19 @@ fn draw(seed: u64) -> (Config, Server, u32, bool) {
     }
     let server = [Server::One, Server::SingleThread, Server::MultiThread][below(3) as usize];
     let bytes = [16, 16, 8192][below(3) as usize];
+    if seed.is_multiple_of(2) {
+        let (host, at) = (below(8) as u32, ms(1 + below(150)));
+        let by = match below(3) {
+            0 => Slowness::PerMessage(Time::from_microseconds(below(20))),
+            _ => Slowness::Factor(0.5 + below(6) as f64),
+        };
+        config.faults.push(Fault::SlowHost { host, from: at, by });
+        if below(2) == 0 {
+            is_all_up = false;
+            let host = below(8) as u32;
+            config.faults.push(Fault::InterfaceDies { host, at });
+        }
+    }
     (config, server, bytes, is_all_up)
 }
 
@@ -258,6 +272,66 @@ fn a_server_that_never_comes_back_leaves_no_request_open() {
     assert_eq!(check(&result, false), Ok(()));
     let ends = result.ends.unwrap_or_default();
     assert!(ends.unreachable > 0 && ends.unanswered > 0, "{ends:?}");
+}
+
+/// An interface dies and its host goes on: what a client has under way comes back, what it asks for
+/// later comes back at once, and nobody else notices; a server's clients find that it is silent.
+#[test]
+fn an_interface_that_dies_leaves_no_request_open() {
+    for host in [0, 3] {
+        let mut config = Config::am_myrinet(8, 8);
+        config.faults = vec![Fault::InterfaceDies { host, at: ms(25) }];
+        let result = exchange(config, Server::One, 6, 16, 500);
+        assert_eq!(check(&result, false), Ok(()));
+        let ends = result.ends.unwrap_or_default();
+        assert_eq!((ends.requests, ends.forgotten), (3_000, 0), "{ends:?}");
+        assert!(ends.unreachable > 0, "{ends:?}");
+        let own: Vec<u64> = result.replies;
+        for (client, replies) in (1..).zip(&own) {
+            let is_struck = host == 0 || client == host;
+            assert_eq!(*replies < 500, is_struck, "{host}: {own:?}");
+        }
+        if host == 0 {
+            assert!(ends.unanswered > 0, "{ends:?}");
+        }
+    }
+}
+
+/// Of a request and its reply a host's processor has one look that finds it, half of it in vain,
+/// one message taken and one posted.
+#[test]
+fn a_slow_processor_slows_its_part_of_a_round_trip() {
+    let of = |faults: Vec<Fault>| {
+        let config = Config {
+            faults,
+            ..Config::am_myrinet(2, 8)
+        };
+        measure(&config).round_trip_us
+    };
+    let costs = Config::am_myrinet(2, 8).host;
+    let part =
+        costs.send + costs.receive + Time::from_picoseconds(costs.poll_frame.picoseconds() / 2);
+    let (from, usual) = (Time::ZERO, of(Vec::new()));
+    for host in [0, 1] {
+        let slow = |by| Fault::SlowHost { host, from, by };
+        let added = of(vec![slow(Slowness::Factor(3.0))]) - usual;
+        assert!(
+            (added - 2.0 * part.microseconds_f64()).abs() < 0.01,
+            "{host}: {added}"
+        );
+        let each = slow(Slowness::PerMessage(Time::from_microseconds(5)));
+        let added = of(vec![each]) - usual;
+        assert!((added - 5.0).abs() < 0.01, "{host}: {added}");
+        // These add up.
+        let added = of(vec![each, each, slow(Slowness::Factor(2.0))]) - usual;
+        let wanted = part.microseconds_f64() + 20.0;
+        assert!((added - wanted).abs() < 0.01, "{host}: {added}");
+    }
+    // The interface has a processor of its own, and nothing is lost that a transport would miss.
+    let mut config = Config::gam_myrinet(2);
+    let (by, host) = (Slowness::Factor(2.0), 0);
+    config.faults = vec![Fault::SlowHost { host, from, by }];
+    assert_eq!(config.check_faults(), Ok(()));
 }
 
 #[test]

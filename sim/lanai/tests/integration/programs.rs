@@ -590,6 +590,59 @@ fn cables_that_fail_lose_nothing_in_silence() {
 }
 
 #[test]
+fn a_program_whose_interface_dies_has_its_requests_back() {
+    const DIES_MS: u64 = 40;
+    let mut config = Config::am_myrinet(2, 8);
+    config.faults = vec![Fault::InterfaceDies {
+        host: 0,
+        at: Time::from_milliseconds(DIES_MS),
+    }];
+    let mut programs = Programs::new(config).unwrap();
+    let board = Board::default();
+    let its = board.clone();
+    programs.spawn(1, move |station| {
+        let mut own = endpoint(&station);
+        its.publish(1, own.name());
+        while its.ended.get() < 1 {
+            own.poll();
+            station.compute(Duration::from_micros(50));
+        }
+    });
+    let seen = Rc::new(RefCell::new(Seen::default()));
+    let (its, found) = (board.clone(), Rc::clone(&seen));
+    programs.spawn(0, move |station| {
+        let mut own = endpoint(&station);
+        own.map(0, &its.names_of(&station, 1, 1)[0], KEY).unwrap();
+        for word in 0..20 {
+            own.request(0, ECHO, &[word]).unwrap();
+            let posted = station.now();
+            while own.outstanding() > 0 {
+                own.wait(EventMask::MESSAGE | EventMask::RETURNED, None)
+                    .unwrap();
+                own.poll();
+            }
+            if posted > Duration::from_millis(DIES_MS) {
+                // At once: the driver knows.
+                let waited = station.now() - posted;
+                assert!(waited < Duration::from_micros(10), "{waited:?}");
+            }
+            station.compute(Duration::from_millis(2));
+        }
+        *found.borrow_mut() = own.state().clone();
+        its.ended.set(1);
+    });
+    programs.run().unwrap();
+    let seen = seen.borrow();
+    assert!(seen.replies.len() > 3, "{seen:?}");
+    assert_eq!(seen.replies.len() + seen.returned.len(), 20, "{seen:?}");
+    let unreachable = |it: &(u64, Reason)| it.1 == Reason::HostUnreachable;
+    assert!(
+        seen.returned.len() > 3 && seen.returned.iter().all(unreachable),
+        "{seen:?}"
+    );
+}
+
+#[test]
 fn a_host_with_a_program_does_not_reboot() {
     let mut config = Config::am_myrinet(2, 8);
     config.faults = vec![Fault::Reboot {
