@@ -44,7 +44,9 @@ mod table;
 pub mod transition;
 mod words;
 
-pub use adapter::{Adapter, Answer, Datagram, Memory, OfPair, OfSend, Packet, Packets};
+pub use adapter::{
+    Adapter, Answer, Datagram, Memory, OfPair, OfSend, Outcome, Packet, Packets, Taken,
+};
 pub use attributes::{
     AddressAttributes, Capabilities, GlobalRoute, QueuePairAttributes, RangeError,
     SharedReceiveAttributes,

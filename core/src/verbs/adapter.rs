@@ -25,6 +25,7 @@ use alloc::vec::Vec;
 use core::mem;
 
 use super::carrier::Carrier;
+use super::responder::Incident;
 use super::{
     AddressAttributes, Completion, CompletionStatus, Destination, Elements, Key, Objects, Pair,
     Result, SendOpcode, SendRequest,
@@ -109,6 +110,42 @@ pub enum Answer {
     },
     /// What was asked for comes with this.
     Bytes,
+}
+
+/// What becomes of a packet at its target.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Outcome {
+    /// Its bytes are placed, or those are taken that it asks for.
+    Placed,
+    /// The same, and a receive completes.
+    Received,
+    /// There is no receive for it.
+    NoReceive,
+    /// It is not carried out.
+    Refused(Incident),
+    /// Nothing: nobody here is for it, it was carried out before, or one before it is missing.
+    Ignored,
+}
+
+/// What a target has done with a packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Taken {
+    /// What its sender hears of it.
+    pub answer: Option<Answer>,
+    /// What becomes of it.
+    pub outcome: Outcome,
+}
+
+impl Taken {
+    /// Nobody here is for it.
+    pub const IGNORED: Self = Self {
+        answer: None,
+        outcome: Outcome::Ignored,
+    };
+    const ANSWERED: Self = Self {
+        answer: Some(Answer::Bytes),
+        outcome: Outcome::Placed,
+    };
 }
 
 /// Memory of the programs of a host.

@@ -11,8 +11,7 @@ use viaduct_cluster::record::Selection;
 use viaduct_cluster::result::RunResult;
 use viaduct_cluster::why::{Choice, WhyError};
 use viaduct_engine::Time;
-use viaduct_fit::measure_in;
-use viaduct_measure::{LinkRow, Report};
+use viaduct_measure::LinkRow;
 use viaduct_programs::{Simulation, explain};
 use viaduct_report::{
     Explained, Provenance, Published, ShownCell, ShownRun, ShownStudy, Summary, count,
@@ -23,7 +22,6 @@ use viaduct_topology::LinkId;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::jobs::VERSION;
-use crate::measure::Task;
 use crate::picture::try_to_open;
 use crate::resources::peak_rss_bytes;
 use crate::simulated::Simulated;
@@ -109,24 +107,23 @@ impl InspectionArguments {
     /// When there is no such message, or a file cannot be written.
     pub(crate) fn look(
         &self,
-        hosts: &Simulated,
-        task: &Task,
-        (report, account): (&Report, Option<&Account>),
+        measured: &Measured<'_>,
+        account: Option<&Account>,
         interrupt: &Interrupt,
         is_json: bool,
     ) -> Result<String, Failure> {
         let mut said = String::new();
         if let Some(Which(choice)) = self.why {
-            said += &explained(hosts, task, choice, interrupt, is_json)?;
+            said += &explained(measured, choice, interrupt, is_json)?;
         }
         if let Some(path) = &self.trace {
-            let told = traced(hosts, task, path, interrupt)?;
+            let told = traced(measured, path)?;
             if !is_json {
                 said += &told;
             }
         }
         if let (Some(path), Some(account)) = (&self.report, account) {
-            let page = account.page(report);
+            let page = account.page(measured);
             fs::write(path, page).map_err(|error| unable(path, &error))?;
             if !is_json {
                 said += &format!("\n  report   {}\n", path.display());
@@ -138,6 +135,17 @@ impl InspectionArguments {
 
 fn unable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::plain(format_args!("cannot write `{}`: {error}", path.display()))
+}
+
+/// A measurement that is looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Measured<'a> {
+    pub(crate) hosts: &'a Simulated,
+    pub(crate) test: &'a str,
+    /// How it was measured, in a line.
+    pub(crate) settings: &'a str,
+    /// Makes it once more.
+    pub(crate) repeat: &'a dyn Fn(&mut Simulation),
 }
 
 /// All messages of a measurement, and its links.
@@ -199,8 +207,9 @@ impl Account {
         rows.collect()
     }
 
-    fn page(&self, report: &Report) -> String {
-        let study = format!("measure {} on {}", report.test.name(), report.fabric);
+    fn page(&self, measured: &Measured<'_>) -> String {
+        let (test, fabric) = (measured.test, measured.hosts.name());
+        let study = format!("measure {test} on {fabric}");
         let provenance = Provenance {
             study: study.clone(),
             version: VERSION.to_owned(),
@@ -218,7 +227,7 @@ impl Account {
         let published = Published::default();
         run_page(&ShownStudy {
             name: study,
-            title: format!("{} over {}", report.test.name(), report.fabric),
+            title: format!("{test} over {fabric}"),
             question:
                 "Every message that the measuring programs sent, of all sizes, set-up included."
                     .to_owned(),
@@ -226,7 +235,7 @@ impl Account {
             headline: format!(
                 "{} hosts, {}{around}",
                 count(u64::from(self.config.topology.host_count())),
-                report.settings()
+                measured.settings
             ),
             version: VERSION.to_owned(),
             digest: summary.digest.clone(),
@@ -246,16 +255,17 @@ impl Account {
 
 /// Runs a measurement twice more and explains one of its messages.
 fn explained(
-    hosts: &Simulated,
-    task: &Task,
+    measured: &Measured<'_>,
     choice: Choice,
     interrupt: &Interrupt,
     is_json: bool,
 ) -> Result<String, Failure> {
     let mut config = None;
+    let hosts = measured.hosts;
     let explanation = explain(hosts.config(), choice, |simulation| {
         config = Some(simulation.configuration());
-        run(simulation, hosts, task, interrupt)
+        (measured.repeat)(simulation);
+        !interrupt.is_asked()
     });
     let (explanation, config) = match (explanation, config) {
         (Ok(explanation), Some(config)) => (explanation, config),
@@ -285,19 +295,14 @@ fn explained(
 }
 
 /// Runs a measurement once more and writes what its first messages use.
-fn traced(
-    hosts: &Simulated,
-    task: &Task,
-    path: &Path,
-    interrupt: &Interrupt,
-) -> Result<String, Failure> {
-    let mut simulation = Simulation::new(hosts.config().clone());
+fn traced(measured: &Measured<'_>, path: &Path) -> Result<String, Failure> {
+    let mut simulation = Simulation::new(measured.hosts.config().clone());
     simulation.record(Selection {
         from: Time::ZERO,
         every: 1,
         count: TRACED,
     });
-    run(&mut simulation, hosts, task, interrupt);
+    (measured.repeat)(&mut simulation);
     let recording = simulation.recorded();
     let file = timeline(&simulation.configuration(), &recording);
     fs::write(path, file).map_err(|error| unable(path, &error))?;
@@ -309,11 +314,13 @@ fn traced(
     ))
 }
 
-/// Measures in a simulation that is watched; false if the user stopped it.
-fn run(simulation: &mut Simulation, hosts: &Simulated, task: &Task, interrupt: &Interrupt) -> bool {
-    let asked = interrupt.clone();
-    let _ = measure_in(simulation, hosts.plan(task), move || asked.is_asked());
-    !interrupt.is_asked()
+/// A JSON object on a line, with more members.
+pub(crate) fn joined(mut object: String, members: &str) -> String {
+    if !members.is_empty() {
+        object.truncate(object.trim_end().len() - 1);
+        object += &format!("{members}}}\n");
+    }
+    object
 }
 
 /// A check of a run on itself failed.

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use viaduct_fit::measure_in;
 use viaduct_measure::{Comparison, Mode, Plan, Report, Test, Transfer};
+use viaduct_programs::Simulation;
 use viaduct_programs::verbs::measure::Operation;
 use viaduct_provider::Memory;
 use viaduct_provider::via::ReliabilityLevel;
@@ -12,7 +14,7 @@ use viaduct_scenario::combinations::Refusal;
 
 use crate::fabrics::Fabric;
 use crate::failure::{Exit, Failure};
-use crate::inspection::{Account, InspectionArguments};
+use crate::inspection::{self, Account, InspectionArguments};
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::pair::{Cores, Pair};
@@ -110,7 +112,7 @@ pub(crate) struct MeasureArguments {
 
 impl MeasureArguments {
     /// The option that asks for links, if it was given.
-    fn links(&self) -> Option<&'static str> {
+    pub(crate) fn links(&self) -> Option<&'static str> {
         self.contention.shows_links().then_some("--links")
     }
 }
@@ -433,17 +435,25 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     let mut said = String::new();
     if let ([Subject::Simulated(hosts)], [report], true) = (&fabrics[..], &reports[..], is_complete)
     {
-        let of = (report, account.as_deref());
+        let repeat = |simulation: &mut Simulation| {
+            let asked = interrupt.clone();
+            let _ = measure_in(simulation, hosts.plan(&task), move || asked.is_asked());
+        };
+        let measured = inspection::Measured {
+            hosts,
+            test: report.test.name(),
+            settings: &report.settings(),
+            repeat: &repeat,
+        };
+        let account = account.as_deref();
         said = arguments
             .inspection
-            .look(hosts, &task, of, &interrupt, arguments.json)?;
+            .look(&measured, account, &interrupt, arguments.json)?;
     }
     let show = || {
         let mut text = shown(&reports, fabrics.len() > 1, arguments.json);
-        if arguments.json && !said.is_empty() {
-            // Members of the one object.
-            text.truncate(text.trim_end().len() - 1);
-            text += &format!("{said}}}\n");
+        if arguments.json {
+            text = inspection::joined(text, &said);
         }
         if let ([Subject::Simulated(hosts)], Test::Latency, false) =
             (&fabrics[..], task.plan.test, arguments.json)

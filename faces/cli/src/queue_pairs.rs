@@ -2,14 +2,16 @@
 //! perftest.
 
 use std::fmt::Write;
+use std::time::Instant;
 
 use serde::Serialize;
 use viaduct_engine::Time;
-use viaduct_measure::Origin;
+use viaduct_measure::{LinkRow, Origin, busiest};
 use viaduct_programs::verbs::measure::{self, MeasureError, Operation};
 use viaduct_programs::{Simulation, SimulationError};
 
 use crate::failure::{Exit, Failure};
+use crate::inspection::{self, Account};
 use crate::interrupt::Interrupt;
 use crate::measure::{LevelName, MeasureArguments, ModeName};
 use crate::output;
@@ -64,6 +66,8 @@ struct Report {
     #[serde(flatten)]
     origin: Origin,
     rows: Vec<Row>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    links: Vec<LinkRow>,
 }
 
 #[derive(Serialize)]
@@ -118,15 +122,19 @@ impl Test {
         }
     }
 
-    fn row(self, hosts: &Simulated, bytes: u32, arguments: &MeasureArguments) -> RowOrEnd {
-        let mut simulation = Simulation::new(hosts.config().clone());
+    fn row(
+        self,
+        simulation: &mut Simulation,
+        bytes: u32,
+        arguments: &MeasureArguments,
+    ) -> RowOrEnd {
         let usual = match (self.operation, self.is_latency) {
             (Operation::Write, false) => WRITES,
             _ => ITERATIONS,
         };
         let iterations = arguments.iterations.unwrap_or(usual);
         if !self.is_latency {
-            let span = measure::bandwidth(&mut simulation, self.operation, bytes, iterations)?;
+            let span = measure::bandwidth(simulation, self.operation, bytes, iterations)?;
             let messages_s = iterations as f64 / (span.microseconds_f64() * 1e-6);
             return Ok(Row::Bandwidth {
                 bytes,
@@ -135,7 +143,7 @@ impl Test {
                 messages_s,
             });
         }
-        let mut spans = measure::latency(&mut simulation, self.operation, bytes, iterations)?;
+        let mut spans = measure::latency(simulation, self.operation, bytes, iterations)?;
         spans.sort_unstable();
         let at = |share: f64| {
             let last = spans.len().saturating_sub(1);
@@ -191,6 +199,10 @@ impl Report {
             };
         }
         text += "\n  simulated time: every run gives these figures again.\n";
+        if !self.links.is_empty() {
+            let percent = |busy| format!("{busy:.3}");
+            text += &format!("  {}\n", busiest(&self.links, percent));
+        }
         text
     }
 }
@@ -224,9 +236,8 @@ fn check(arguments: &MeasureArguments, test: Test) -> Result<(), Failure> {
     let given = given.into_iter().filter(|(_, is_given, _)| *is_given);
     let mut given = given.map(|(option, _, why)| (option, why));
     let others = [
-        arguments.contention.given(),
+        arguments.contention.given_but_for(&["--links"]),
         arguments.timesharing.given(),
-        arguments.inspection.given(),
     ];
     let other = others
         .into_iter()
@@ -272,6 +283,15 @@ fn subject(name: &str, arguments: &MeasureArguments, test: Test) -> Result<Simul
 /// Measures fabric by fabric, and shows the results.
 fn measure(arguments: &MeasureArguments, test: Test) -> Result<Exit, Failure> {
     check(arguments, test)?;
+    let looked_at = arguments.links().or(arguments.inspection.given());
+    if let Some(option) = looked_at
+        && (arguments.fabrics.len() != 1 || arguments.sizes.len() != 1)
+    {
+        let help = "name one, and one size: --on sim:rnic-gen5 --sizes 4KiB";
+        let title = format!("`{option}` is about the messages of one simulation of queue pairs");
+        return Err(Failure::new(title, help));
+    }
+    arguments.inspection.prepare()?;
     let names = arguments.fabrics.iter();
     let subjects: Vec<Simulated> = names
         .map(|name| subject(name, arguments, test))
@@ -293,12 +313,14 @@ fn measure(arguments: &MeasureArguments, test: Test) -> Result<Exit, Failure> {
     }
     let interrupt = Interrupt::listen();
     let (mut reports, mut exit) = (Vec::new(), Exit::Fine);
+    let mut said = String::new();
     'fabrics: for hosts in &subjects {
         let mut report = Report {
             fabric: hosts.name().to_owned(),
             test: test.name(),
             origin: hosts.origin(),
             rows: Vec::new(),
+            links: Vec::new(),
         };
         for &bytes in &sizes {
             if interrupt.is_asked() {
@@ -306,7 +328,12 @@ fn measure(arguments: &MeasureArguments, test: Test) -> Result<Exit, Failure> {
                 reports.push(report);
                 break 'fabrics;
             }
-            match test.row(hosts, bytes, arguments) {
+            let started = Instant::now();
+            let mut simulation = Simulation::new(hosts.config().clone());
+            if looked_at.is_some() {
+                simulation.keep_account(0);
+            }
+            match test.row(&mut simulation, bytes, arguments) {
                 Ok(row) => report.rows.push(row),
                 Err(error) => {
                     let has_faults = !hosts.config().faults.is_empty();
@@ -320,6 +347,25 @@ fn measure(arguments: &MeasureArguments, test: Test) -> Result<Exit, Failure> {
                     return Err(Failure::Broken { title, help });
                 }
             }
+            if looked_at.is_some() {
+                let account = Account::of(&simulation, started.elapsed().as_secs_f64());
+                if let Some(violation) = account.violations().first() {
+                    return Err(inspection::broken(violation));
+                }
+                if arguments.links().is_some() {
+                    report.links = account.links();
+                }
+                let measured = inspection::Measured {
+                    hosts,
+                    test: test.name(),
+                    settings: test.about(),
+                    repeat: &|simulation| {
+                        let _ = test.row(simulation, bytes, arguments);
+                    },
+                };
+                let (look, is_json) = (&arguments.inspection, arguments.json);
+                said = look.look(&measured, Some(&account), &interrupt, is_json)?;
+            }
         }
         reports.push(report);
     }
@@ -328,10 +374,10 @@ fn measure(arguments: &MeasureArguments, test: Test) -> Result<Exit, Failure> {
             [report] if subjects.len() == 1 => serde_json::to_string(report),
             reports => serde_json::to_string(reports),
         };
-        objects.map_err(Failure::plain)? + "\n"
+        inspection::joined(objects.map_err(Failure::plain)? + "\n", &said)
     } else {
         let tables: Vec<String> = reports.iter().map(|report| report.table(test)).collect();
-        tables.join("\n")
+        tables.join("\n") + &said
     };
     output::result(&text)?;
     Ok(exit)

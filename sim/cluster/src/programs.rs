@@ -17,11 +17,12 @@ mod failures;
 pub(crate) mod guest;
 mod look_ahead;
 mod pairs;
+mod posts;
 mod requests;
 
 use core::fmt;
 
-use viaduct_core::verbs::{Answer, Packet};
+use viaduct_core::verbs::{Answer, Packet, Taken};
 use viaduct_core::{
     MessageHeader, Nic, Queue, ReceiveOutcome, RemoteSegment, StartedReceive, StartedRemote, ViId,
     WorkId,
@@ -32,7 +33,8 @@ use viaduct_network::{Begun, Moved};
 pub use crate::cluster::Cluster;
 pub use account::Take;
 pub use guest::ProgramCounts;
-pub use pairs::Outgoing;
+pub use pairs::{Outgoing, operation_of};
+pub use posts::PairPost;
 pub use requests::Crossing;
 
 /// Programs on the hosts of a cluster, with what they use of the hosts' NICs.
@@ -151,6 +153,16 @@ pub trait Programs: Sized + fmt::Debug {
         0
     }
 
+    /// Sends of a host's queue pair that are not complete; none if it is gone, or as new.
+    fn incomplete_of_pair(&self, _host: u32, _pair: u32) -> Option<u32> {
+        None
+    }
+
+    /// The place of a host's queue pair, of which its peers know the number.
+    fn place_of_pair(&self, _host: u32, _number: u32) -> Option<u32> {
+        None
+    }
+
     /// Begins the next send of a queue pair, if one may: what goes, and its bytes.
     fn begin_of_pair(
         _cluster: &mut Cluster<Self>,
@@ -164,18 +176,19 @@ pub trait Programs: Sized + fmt::Debug {
     /// The last byte of a queue pair's packet of a number has left.
     fn left_of_pair(_cluster: &mut Cluster<Self>, _host: u32, _pair: u32, _sequence: u32) {}
 
-    /// A packet has come to a host: what its sender hears of it. The bytes are the packet's, and
-    /// then those that it asked for.
+    /// A packet has come to a host: what becomes of it, and what its sender hears of it. The bytes
+    /// are the packet's, and then those that it asked for.
     fn take_at_pair(
         _cluster: &mut Cluster<Self>,
         _host: u32,
         _packet: &Packet,
         _bytes: &mut Vec<u8>,
-    ) -> Option<Answer> {
-        None
+    ) -> Taken {
+        Taken::IGNORED
     }
 
-    /// What was said of a queue pair's packet of a number is back, with the bytes it asked for.
+    /// What was said of a queue pair's packet of a number is back, with the bytes it asked for:
+    /// whether those are placed.
     fn hear_at_pair(
         _cluster: &mut Cluster<Self>,
         _host: u32,
@@ -183,7 +196,8 @@ pub trait Programs: Sized + fmt::Debug {
         _sequence: u32,
         _answer: Answer,
         _bytes: &[u8],
-    ) {
+    ) -> bool {
+        false
     }
 
     /// The host that an event is about, if one: for hints.

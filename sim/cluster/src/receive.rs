@@ -382,6 +382,7 @@ impl<P: Programs> Cluster<P> {
             if self.guests.sent(id).is_open {
                 self.close_account(id);
             }
+            self.packet_ends(id);
             self.guests.forget(id);
         } else if self.failures.is_some() && self.is_named_still(id) {
             return;

@@ -323,6 +323,7 @@ impl<P: Programs> Cluster<P> {
         }
         if self.has_account() {
             let open = self.guests.sent.iter().filter(|sent| sent.is_open).count();
+            let open = open + self.guests.posts.open();
             if open as u64 != counts.in_flight {
                 self.violations.push(format!(
                     "{} messages of programs are in flight, and {open} have not ended",

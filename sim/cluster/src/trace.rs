@@ -12,7 +12,7 @@ use viaduct_topology::{HostId, LinkId};
 use crate::cluster::Cluster;
 use crate::config::ClusterConfig;
 use crate::host::BlockedPost;
-use crate::message::MessageId;
+use crate::message::{Message, MessageId};
 use crate::programs::{OF_PROGRAM, Programs};
 use crate::record::{Recorder, Used};
 use crate::why::{MessageName, Work};
@@ -301,6 +301,15 @@ impl<P: Programs> Cluster<P> {
         }
     }
 
+    /// A program has posted to a queue pair what a message will carry.
+    pub(crate) fn follow_post_of_pair(&mut self, host: u32, message: &Message, span: Span) {
+        if self.observer.is_some() {
+            let name = message.name(self.processes_per_host);
+            self.keep_wish(name, message.posted);
+            self.keep_processor(host, name, Work::Post, span);
+        }
+    }
+
     #[cold]
     fn keep_wish(&mut self, name: MessageName, wanted: Time) {
         if let (Some(Observer::Recorder(recorder)), Some(chooser)) =
@@ -322,14 +331,15 @@ impl<P: Programs> Cluster<P> {
         end: Time,
     ) {
         if self.observer.is_some() || self.operations.is_some() {
-            self.keep_processor(host, id, work, Span { begin, end });
+            let span = Span { begin, end };
+            self.note_messaging(id, work, span);
+            let name = self.messages.get(id).name(self.processes_per_host);
+            self.keep_processor(host, name, work, span);
         }
     }
 
     #[cold]
-    fn keep_processor(&mut self, host: u32, id: MessageId, work: Work, span: Span) {
-        self.note_messaging(id, work, span);
-        let name = self.messages.get(id).name(self.processes_per_host);
+    fn keep_processor(&mut self, host: u32, name: MessageName, work: Work, span: Span) {
         let follower = match &mut self.observer {
             Some(Observer::Follower(follower)) => follower,
             Some(Observer::Recorder(recorder)) => {
@@ -572,6 +582,9 @@ impl<P: Programs> Cluster<P> {
             if wish.number == number {
                 return Some((wish.name(), wish.wanted, true));
             }
+        }
+        if let Some(message) = self.guests.posts.find(number) {
+            return Some((message.name(self.processes_per_host), message.posted, false));
         }
         let mut under_way = self.messages.under_way().into_iter();
         let id = under_way.find(|&id| self.messages.get(id).number == number)?;

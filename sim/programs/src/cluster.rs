@@ -11,7 +11,7 @@ use viaduct_cluster::programs::{Outgoing, Programs, Take};
 use viaduct_engine::Time;
 use viaduct_hardware::mechanism::Tally;
 use viaduct_network::{Begun, Moved};
-use viaduct_provider::via::verbs::{Answer, Packet};
+use viaduct_provider::via::verbs::{Answer, Packet, Taken};
 use viaduct_provider::via::{
     MessageHeader, Nic, NicAttributes, Queue, ReceiveOutcome, RemoteSegment, StartedReceive,
     StartedRemote, Timestamp, ViId, WorkId,
@@ -240,6 +240,14 @@ impl Programs for Hosted {
         self.unstarted(host, pair)
     }
 
+    fn incomplete_of_pair(&self, host: u32, pair: u32) -> Option<u32> {
+        self.incomplete(host, pair)
+    }
+
+    fn place_of_pair(&self, host: u32, number: u32) -> Option<u32> {
+        self.place_of_number(host, number)
+    }
+
     fn begin_of_pair(
         cluster: &mut Cluster,
         host: u32,
@@ -258,7 +266,7 @@ impl Programs for Hosted {
         host: u32,
         packet: &Packet,
         bytes: &mut Vec<u8>,
-    ) -> Option<Answer> {
+    ) -> Taken {
         Self::take_packet(cluster, host, packet, bytes)
     }
 
@@ -269,8 +277,8 @@ impl Programs for Hosted {
         sequence: u32,
         answer: Answer,
         bytes: &[u8],
-    ) {
-        Self::hear_answer(cluster, (host, pair), sequence, answer, bytes);
+    ) -> bool {
+        Self::hear_answer(cluster, (host, pair), sequence, answer, bytes)
     }
 
     fn host_of(&self, event: Event) -> Option<u32> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use viaduct_agent::{Agent, AgentProvider, Runtime, Work};
 use viaduct_cluster::programs::Take;
 use viaduct_engine::Time;
+use viaduct_provider::via::verbs::Completion;
 use viaduct_provider::via::{HostAddress, Queue, Timespan, Timestamp};
 use viaduct_provider::{Counts, Error, Result, ReturnCode, ViHandle, Watched};
 
@@ -336,12 +337,22 @@ impl Process {
         limit: Option<Duration>,
         look: impl FnMut(&mut Cluster) -> Option<T>,
     ) -> Option<T> {
+        Some(self.notice_in_memory(limit, look)?.0)
+    }
+
+    /// The same, and how long it took to notice it.
+    pub(crate) fn notice_in_memory<T>(
+        &self,
+        limit: Option<Duration>,
+        look: impl FnMut(&mut Cluster) -> Option<T>,
+    ) -> Option<(T, Time)> {
         let (mut cluster, seen, has_waited) = self.see(limit, look)?;
+        let mut notice = QUESTION;
         if has_waited {
-            let delay = cluster.config.host.processor.polling_delay;
-            self.spend(&mut cluster, delay);
+            notice = cluster.config.host.processor.polling_delay;
+            self.spend(&mut cluster, notice);
         }
-        Some(seen)
+        Some((seen, notice))
     }
 
     /// Sleeps for a byte of memory that is given below VIA.
@@ -382,26 +393,27 @@ impl Process {
     }
 
     /// Looks at memory once. Where there is nothing, the program's loop turns, and looks again when
-    /// something comes meanwhile. What is found, in so many pieces, is taken.
+    /// something comes meanwhile. What is found, in so many pieces, is taken: in what time.
     pub(crate) fn glance<T>(
         &self,
         mut look: impl FnMut(&mut Cluster) -> Option<(T, u64)>,
-    ) -> Option<T> {
+    ) -> Option<(T, Take)> {
         let mut cluster = self.shared.lock();
         self.synchronise(&mut cluster);
         let model = cluster.config.host.processor;
         if let Some((seen, pieces)) = look(&mut cluster) {
-            self.spend(&mut cluster, model.reap.saturating_mul(pieces));
-            return Some(seen);
+            let (notice, reap) = (Time::ZERO, model.reap.saturating_mul(pieces));
+            self.spend(&mut cluster, reap);
+            return Some((seen, Take { notice, reap }));
         }
         if !may_block() {
             return None;
         }
         self.turn(&mut cluster);
         let (seen, pieces) = look(&mut cluster)?;
-        let reap = model.reap.saturating_mul(pieces);
-        self.spend(&mut cluster, model.polling_delay + reap);
-        Some(seen)
+        let (notice, reap) = (model.polling_delay, model.reap.saturating_mul(pieces));
+        self.spend(&mut cluster, notice + reap);
+        Some((seen, Take { notice, reap }))
     }
 
     /// A turn of a program's loop that has found nothing, less if something comes.
@@ -411,25 +423,29 @@ impl Process {
         self.wait(cluster, Some(until), true);
     }
 
-    /// Sleeps until there is something to see.
+    /// Sleeps until there is something to see, and how long it took to be woken.
     pub(crate) fn sleep_for<T>(
         &self,
         limit: Option<Duration>,
         look: impl FnMut(&mut Cluster) -> Option<T>,
-    ) -> Option<T> {
+    ) -> Option<(T, Time)> {
         let (mut cluster, seen, has_slept) = self.see(limit, look)?;
+        let mut woken = Time::ZERO;
         if has_slept {
-            Hosted::wake(&mut cluster, self.host);
+            let from = cluster.now();
+            woken = Hosted::wake(&mut cluster, self.host) - from;
             self.synchronise(&mut cluster);
         }
-        Some(seen)
+        Some((seen, woken))
     }
 
-    /// The processor takes a completion.
-    pub(crate) fn pay_for_reaping(&self) {
+    /// The processor takes a completion, which it has noticed in so long.
+    pub(crate) fn pay_for_reaping(&self, completion: &Completion, notice: Time) {
         let mut cluster = self.shared.lock();
         let reap = cluster.config.host.processor.reap;
         self.spend(&mut cluster, reap);
+        let taken = std::slice::from_ref(completion);
+        Hosted::tell_completed(&mut cluster, self.host, taken, Take { notice, reap });
     }
 
     /// The processor registers memory.

@@ -46,7 +46,7 @@ pub use comparison::Comparison;
 pub use error::MeasureError;
 pub use host::Host;
 pub use line::Placement;
-pub use links::LinkRow;
+pub use links::{LinkRow, busiest};
 pub use machine::{Machine, allowed_cores, pin_to_core};
 pub use origin::Origin;
 pub use plan::{Asker, Mode, Plan, Test, Transfer, Tuning};

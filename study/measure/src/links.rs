@@ -34,8 +34,8 @@ pub struct LinkRow {
     pub paused_ps: Option<u64>,
 }
 
-/// The busiest of some links, as text.
-pub(crate) fn busiest(links: &[LinkRow], shown: impl Fn(f64) -> String) -> String {
+/// The busiest of some links, as text: `shown` writes how busy each was, in percent.
+pub fn busiest(links: &[LinkRow], shown: impl Fn(f64) -> String) -> String {
     /// So many are told; the document has them all.
     const TOLD_MAX: usize = 5;
 

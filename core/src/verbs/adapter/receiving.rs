@@ -3,24 +3,27 @@
 use alloc::vec::Vec;
 
 use super::sending::place;
-use super::{Adapter, Answer, Datagram, Memory, Packet, Packets};
+use super::{Adapter, Answer, Datagram, Memory, Outcome, Packet, Packets, Taken};
 use crate::verbs::responder::{self, Incident};
 use crate::verbs::{Completion, Pair, QueuePairType, Receive, SendOpcode, check, requester};
 
 impl Adapter {
-    /// Takes what has come for a queue pair of this host, and says what its sender hears of it; of
-    /// what was asked for the bytes replace the packet's. What nobody here is for is dropped.
+    /// Takes what has come for a queue pair of this host: what becomes of it, and what its sender
+    /// hears of it. Of what was asked for the bytes replace the packet's. What nobody here is for
+    /// is dropped.
     pub fn take(
         &mut self,
         packet: &Packet,
         bytes: &mut Vec<u8>,
         memory: &mut impl Memory,
-    ) -> Option<Answer> {
-        let place = self.place_of(packet.target)?;
-        let mut pair = self.take_pair(place)?;
-        let answer = self.take_of(&mut pair, packet, bytes, memory);
+    ) -> Taken {
+        let place = self.place_of(packet.target);
+        let Some(mut pair) = place.and_then(|place| self.take_pair(place)) else {
+            return Taken::IGNORED;
+        };
+        let taken = self.take_of(&mut pair, packet, bytes, memory);
         self.put_pair(pair);
-        answer
+        taken
     }
 
     fn take_of(
@@ -29,19 +32,22 @@ impl Adapter {
         packet: &Packet,
         bytes: &mut Vec<u8>,
         memory: &mut impl Memory,
-    ) -> Option<Answer> {
+    ) -> Taken {
         if !check::hears(pair.state) {
-            return None;
+            return Taken::IGNORED;
         }
         let kind = pair.options.kind;
         if let Some(datagram) = &packet.datagram {
-            if kind == QueuePairType::Ud {
-                self.take_datagram(pair, packet, datagram, bytes, memory);
-            }
-            return None;
+            let outcome = if kind == QueuePairType::Ud {
+                self.take_datagram(pair, packet, datagram, bytes, memory)
+            } else {
+                Outcome::Ignored
+            };
+            let answer = None;
+            return Taken { answer, outcome };
         }
         if pair.attributes.destination != packet.source {
-            return None;
+            return Taken::IGNORED;
         }
         let is_message = !packet.opcode.is_answered();
         if responder::takes_request(kind, is_message, packet.sequence, pair.expected) {
@@ -57,9 +63,11 @@ impl Adapter {
         let is_repeated =
             kind == QueuePairType::Rc && requester::is_acknowledged(packet.sequence, pair.expected);
         if is_repeated {
-            return self.repeat(pair, packet, bytes, memory);
+            let answer = self.repeat(pair, packet, bytes, memory);
+            let outcome = Outcome::Ignored;
+            return Taken { answer, outcome };
         }
-        None
+        Taken::IGNORED
     }
 
     /// What was carried out before, whose answer was lost: it is not carried out again, but for
@@ -96,9 +104,12 @@ impl Adapter {
         pair: &mut Pair<Packets>,
         incident: Incident,
         receive: Option<Receive>,
-    ) -> Option<Answer> {
-        let status = self.fail_request(pair, incident, receive)?;
-        Some(Answer::Refused { status })
+    ) -> Taken {
+        let status = self.fail_request(pair, incident, receive);
+        Taken {
+            answer: status.map(|status| Answer::Refused { status }),
+            outcome: Outcome::Refused(incident),
+        }
     }
 
     /// Where the bytes of a write or read lie, if there are some.
@@ -113,7 +124,7 @@ impl Adapter {
         packet: &Packet,
         bytes: &[u8],
         memory: &mut impl Memory,
-    ) -> Option<Answer> {
+    ) -> Taken {
         let (is_write, has_immediate) = (packet.opcode.is_write(), packet.opcode.has_immediate());
         let mut remote = None;
         if is_write {
@@ -128,7 +139,10 @@ impl Adapter {
             if receive.is_none() {
                 let timer = pair.attributes.min_receiver_not_ready_timer;
                 let is_told = responder::tells_not_ready(pair.options.kind);
-                return is_told.then_some(Answer::NotReady { timer });
+                return Taken {
+                    answer: is_told.then_some(Answer::NotReady { timer }),
+                    outcome: Outcome::NoReceive,
+                };
             }
         }
         if let Some(address) = remote {
@@ -145,7 +159,9 @@ impl Adapter {
             }
         }
         pair.expected = packet.sequence.wrapping_add(1);
+        let mut outcome = Outcome::Placed;
         if let Some(receive) = receive {
+            outcome = Outcome::Received;
             let (request, length) = (receive.request, packet.length as u32);
             let immediate = has_immediate.then_some(packet.immediate);
             let ends = (pair.number, packet.source);
@@ -155,7 +171,10 @@ impl Adapter {
         }
         let expected = pair.expected;
         let is_acknowledged = pair.options.kind == QueuePairType::Rc;
-        is_acknowledged.then_some(Answer::Acknowledged { expected })
+        Taken {
+            answer: is_acknowledged.then_some(Answer::Acknowledged { expected }),
+            outcome,
+        }
     }
 
     fn take_datagram(
@@ -165,17 +184,17 @@ impl Adapter {
         datagram: &Datagram,
         bytes: &[u8],
         memory: &mut impl Memory,
-    ) {
+    ) -> Outcome {
         if !check::is_queue_key_right(pair.attributes.queue_key, datagram.queue_key) {
-            return;
+            return Outcome::Ignored;
         }
         let Some(receive) = self.next_receive(pair) else {
-            return;
+            return Outcome::NoReceive;
         };
         let needed = responder::receive_bytes(pair.options.kind, packet.length);
         if needed > receive.elements.bytes() {
-            self.refuse_request(pair, Incident::TooLong, Some(receive));
-            return;
+            let refused = self.refuse_request(pair, Incident::TooLong, Some(receive));
+            return refused.outcome;
         }
         let (elements, domain) = (receive.elements.as_slice(), pair.domain.index());
         let header = check::GLOBAL_ROUTING_HEADER_BYTES as usize;
@@ -187,8 +206,8 @@ impl Adapter {
         if !place(self, elements, domain, 0, route, memory)
             || !place(self, elements, domain, header, bytes, memory)
         {
-            self.refuse_request(pair, Incident::ReceiveClosed, Some(receive));
-            return;
+            let refused = self.refuse_request(pair, Incident::ReceiveClosed, Some(receive));
+            return refused.outcome;
         }
         let has_immediate = packet.opcode.has_immediate();
         let immediate = has_immediate.then_some(packet.immediate);
@@ -197,6 +216,7 @@ impl Adapter {
         let done = done.of_datagram(datagram.address.is_global, datagram.address.service_level);
         let queue = pair.options.receive_queue;
         self.notices.complete(queue, done, packet.is_solicited);
+        Outcome::Received
     }
 
     fn take_read(
@@ -205,7 +225,7 @@ impl Adapter {
         packet: &Packet,
         bytes: &mut Vec<u8>,
         memory: &impl Memory,
-    ) -> Option<Answer> {
+    ) -> Taken {
         bytes.clear();
         match self.find(pair, packet) {
             Ok(Some(address)) => memory.read(address, packet.length as usize, bytes),
@@ -213,7 +233,7 @@ impl Adapter {
             Err(incident) => return self.refuse_request(pair, incident, None),
         }
         pair.expected = packet.sequence.wrapping_add(1);
-        Some(Answer::Bytes)
+        Taken::ANSWERED
     }
 
     fn take_atomic(
@@ -222,7 +242,7 @@ impl Adapter {
         packet: &Packet,
         bytes: &mut Vec<u8>,
         memory: &mut impl Memory,
-    ) -> Option<Answer> {
+    ) -> Taken {
         let (key, address) = (packet.remote_key, packet.remote_address);
         let address = match self.find_atomic(pair, packet.opcode, key, address) {
             Ok(address) => address,
@@ -244,6 +264,6 @@ impl Adapter {
         pair.own.found.truncate(kept - 1);
         pair.own.found.push_front((packet.sequence, before));
         pair.expected = packet.sequence.wrapping_add(1);
-        Some(Answer::Bytes)
+        Taken::ANSWERED
     }
 }

@@ -7,7 +7,7 @@ use super::{Adapter, Answer, Datagram, Memory, Packet, Packets, Payload};
 use crate::verbs::flags::{access, send};
 use crate::verbs::regions;
 use crate::verbs::requester::{self, Turn};
-use crate::verbs::{CompletionStatus, Pair, Phase, QueuePairType, check};
+use crate::verbs::{CompletionStatus, Pair, Phase, QueuePairState, QueuePairType, check};
 
 impl Adapter {
     /// Sends of a queue pair that have not begun.
@@ -15,6 +15,14 @@ impl Adapter {
     pub fn unstarted(&self, place: u32) -> u32 {
         let pair = self.pairs.at(place).and_then(Option::as_deref);
         pair.map_or(0, |pair| (pair.sends.len() - pair.sends.started()) as u32)
+    }
+
+    /// Sends of a queue pair that are not complete; none if it is not there, or as new.
+    #[must_use]
+    pub fn incomplete(&self, place: u32) -> Option<u32> {
+        let pair = self.pairs.at(place).and_then(Option::as_deref);
+        let pair = pair.filter(|pair| pair.state != QueuePairState::Reset)?;
+        Some(pair.sends.len() as u32)
     }
 
     /// Begins the next send of a queue pair, if it may: what goes, and its bytes. A send that may
@@ -133,7 +141,7 @@ impl Adapter {
     }
 
     /// What the target of a send said, of the number that its packet has, with the bytes that were
-    /// asked for.
+    /// asked for. Whether such bytes are placed.
     pub fn hear(
         &mut self,
         place: u32,
@@ -141,10 +149,11 @@ impl Adapter {
         answer: Answer,
         bytes: &[u8],
         memory: &mut impl Memory,
-    ) {
+    ) -> bool {
         let Some(mut pair) = self.take_pair(place) else {
-            return;
+            return false;
         };
+        let mut is_placed = false;
         if pair.options.kind == QueuePairType::Rc && check::hears(pair.state) {
             match answer {
                 Answer::Acknowledged { expected } => {
@@ -152,7 +161,9 @@ impl Adapter {
                         pair.sends.acknowledge(expected);
                     }
                 }
-                Answer::Bytes => self.take_bytes(&mut pair, sequence, bytes, memory),
+                Answer::Bytes => {
+                    is_placed = self.take_bytes(&mut pair, sequence, bytes, memory);
+                }
                 Answer::Refused { status } => {
                     self.hear_refusal(&mut pair, sequence, status.number());
                 }
@@ -163,18 +174,19 @@ impl Adapter {
             self.retire(&mut pair);
         }
         self.put_pair(pair);
+        is_placed
     }
 
-    /// Bytes that were asked for.
+    /// Bytes that were asked for: whether they are placed.
     fn take_bytes(
         &self,
         pair: &mut Pair<Packets>,
         sequence: u32,
         bytes: &[u8],
         memory: &mut impl Memory,
-    ) {
+    ) -> bool {
         let Some(send) = pair.sends.find_asked(sequence) else {
-            return;
+            return false;
         };
         let end = bytes.len() as u64;
         let mut status = requester::answered(send.length, end, true);
@@ -189,6 +201,7 @@ impl Adapter {
         pair.sends.answer(sequence, end, true, status);
         // An answer acknowledges what was sent before it was asked for.
         pair.sends.acknowledge(sequence);
+        status == CompletionStatus::Success
     }
 
     /// When a queue pair must be looked at again though nothing comes: a pause ends, or a timeout.

@@ -656,6 +656,46 @@ fn queue_pairs_are_measured_as_perftest_does() {
 }
 
 #[test]
+fn messages_of_queue_pairs_can_be_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (trace, report) = (path("a.pftrace"), path("a.html"));
+    let of = |test| {
+        [
+            "measure",
+            test,
+            "--on",
+            "sim:rnic-gen5",
+            "--iterations",
+            "20",
+        ]
+    };
+    let looks = ["--sizes", "4096", "--links", "--why", "0.5"];
+    let files = ["--trace", &trace, "--report", &report, "--json"];
+    let output = viaduct(&[&of("read-latency")[..], &looks, &files].concat());
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["links"].as_array().unwrap().len(), 4);
+    // From the post until the bytes are there; then the program notices and takes the completion.
+    let whole = value["rows"][0]["latency_us"]["median"].as_f64().unwrap();
+    let explained = value["why"]["latency_ps"].as_u64().unwrap() as f64 / 1e6;
+    assert!(
+        explained < whole && explained > 0.9 * whole,
+        "{whole} {explained}"
+    );
+    assert!(std::fs::read(&trace).unwrap().len() > 1000);
+    let page = std::fs::read_to_string(&report).unwrap();
+    assert!(page.contains("Where the time goes") && page.contains("read-latency"));
+
+    let output = viaduct(&[&of("send-bandwidth")[..], &looks].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in ["busiest of ", "descriptor", "reap"] {
+        assert!(text.contains(part), "{text}");
+    }
+    let two = ["--sizes", "8,16", "--why", "slowest"];
+    assert!(refusal(&[&of("send-latency")[..], &two].concat()).contains("one size"));
+}
+
+#[test]
 fn what_has_no_queue_pairs_is_not_measured_as_if_it_had() {
     for on in ["sim:clan", "shm", "sim:am-myrinet"] {
         let output = viaduct(&["measure", "write-latency", "--on", on]);

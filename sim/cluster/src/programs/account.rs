@@ -117,7 +117,6 @@ impl<P: Programs> Cluster<P> {
     /// The program of a host has taken what came to a VI, up to a receive. Its processor is done
     /// with that when it has done all it was given.
     pub fn taken(&mut self, host: u32, vi: ViId, before: WorkId, take: Take) {
-        let end = self.processor_free(host);
         while let Some(untaken) = &mut self.guests.untaken
             && let Some(line) = untaken.get_mut(&(host, vi))
         {
@@ -128,9 +127,7 @@ impl<P: Programs> Cluster<P> {
                 return;
             };
             line.pop_front();
-            self.spend_take(id, end, take);
-            let begin = end.saturating_sub(take.notice + take.reap);
-            self.follow_processor(host, id, Work::Take, begin, end);
+            self.spend_take(host, id, take);
             self.deliver(id);
             self.guests.sent(id).is_untaken = false;
             self.remove_message(id);
@@ -148,7 +145,8 @@ impl<P: Programs> Cluster<P> {
     }
 
     /// From its arrival on a message has waited for its program, which heard of it and took it.
-    fn spend_take(&mut self, id: MessageId, end: Time, take: Take) {
+    pub(super) fn spend_take(&mut self, host: u32, id: MessageId, take: Take) {
+        let end = self.processor_free(host);
         let message = self.messages.get_mut(id);
         let noticed = end.saturating_sub(take.reap);
         message.spend(
@@ -157,9 +155,11 @@ impl<P: Programs> Cluster<P> {
         );
         message.spend(Stage::Notice, noticed);
         message.spend(Stage::Reap, end);
+        let begin = end.saturating_sub(take.notice + take.reap);
+        self.follow_processor(host, id, Work::Take, begin, end);
     }
 
-    fn deliver(&mut self, id: MessageId) {
+    pub(super) fn deliver(&mut self, id: MessageId) {
         self.guests.sent(id).is_open = false;
         self.taken_by_programs += 1;
         let message = self.messages.get(id);

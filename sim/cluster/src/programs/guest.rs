@@ -6,6 +6,7 @@ use viaduct_engine::Time;
 use super::account::Untaken;
 use super::control::Controls;
 use super::pairs::{Carried, OF_PAIR};
+use super::posts::Posts;
 use crate::connections::Connection;
 use crate::message::MessageId;
 
@@ -41,6 +42,8 @@ pub(crate) struct Guests {
     pub(crate) bytes: Vec<u8>,
     /// What has come and was not taken, if an account of messages is kept.
     pub(crate) untaken: Option<Box<Untaken>>,
+    /// What was posted to queue pairs, in the same case.
+    pub(crate) posts: Posts,
 }
 
 /// A host's VIs and peers, as its programs have them.
@@ -88,6 +91,8 @@ pub(crate) struct Sent {
     pub(crate) remote: Option<RemoteSegment>,
     /// Of a queue pair's: what it is.
     pub(crate) packet: Option<Box<Carried>>,
+    /// Of a queue pair's, where an account is kept: the number of its post.
+    pub(crate) post: Option<u64>,
     /// Segments at the sender.
     pub(crate) segments: u32,
     /// What it has met at its target.
@@ -164,6 +169,7 @@ impl Default for Sent {
             peer: None,
             remote: None,
             packet: None,
+            post: None,
             segments: 0,
             met: Met::Nothing,
             is_open: false,

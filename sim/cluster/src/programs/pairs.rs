@@ -12,7 +12,7 @@
 use core::mem;
 
 use viaduct_core::ViId;
-use viaduct_core::verbs::{Answer, Packet, SendOpcode};
+use viaduct_core::verbs::{Answer, Outcome, Packet, SendOpcode, Taken};
 use viaduct_engine::Time;
 use viaduct_hardware::Stage;
 use viaduct_hardware::mechanism::PlanId;
@@ -45,8 +45,9 @@ pub struct Outgoing {
     pub target: Option<u32>,
 }
 
-/// What carries a packet with this operation.
-const fn operation_of(opcode: SendOpcode) -> MessageOperation {
+/// What carries a packet with this operation. An atomic goes the way of a read.
+#[must_use]
+pub const fn operation_of(opcode: SendOpcode) -> MessageOperation {
     match opcode {
         SendOpcode::Send | SendOpcode::SendWithImmediate => MessageOperation::Send,
         SendOpcode::RdmaWrite => MessageOperation::Write,
@@ -73,6 +74,7 @@ impl<P: Programs> Cluster<P> {
         };
         let write = self.short_transaction(host, doorbell.bus, 0);
         let reached = end + write + doorbell.own;
+        self.rung_for_posts((host, pair), end, reached);
         self.line_up_of_pair(host, pair, (begin, end, reached));
     }
 
@@ -89,7 +91,7 @@ impl<P: Programs> Cluster<P> {
         let unstarted = self.programs.unstarted_of_pair(host, pair);
         while self.guests.hosts[host as usize].line(place).waiting < unstarted {
             let wish = BlockedPost {
-                // Not in the account of messages.
+                // Which post it will carry nobody knows before its turn.
                 number: u64::MAX,
                 process: host,
                 target: host,
@@ -156,12 +158,14 @@ impl<P: Programs> Cluster<P> {
         message.bytes = packet.length as u32;
         message.operation = operation_of(packet.opcode);
         message.is_awaited = message.operation == MessageOperation::Read;
+        let pair = message.connection & !(OF_PROGRAM | OF_PAIR);
         self.guests.going += 1;
         let sent = self.guests.sent(id);
         sent.is_going = true;
         sent.segments = packet.elements;
         let answer = None;
         sent.packet = Some(Box::new(Carried { packet, answer }));
+        self.packet_begins(host, pair, id);
         debug_assert_eq!(self.messages.get(id).plan, PlanId::NONE);
         self.plan(host, id);
         self.guests.hosts[host as usize].stream(target).messages += 1;
@@ -206,6 +210,7 @@ impl<P: Programs> Cluster<P> {
             // What is corrupt is dropped as what is lost is: a checksum says so.
             if self.is_silent(id) || self.messages.get(id).fate != Fate::Whole {
                 self.guests.counts.lost += 1;
+                self.packet_is_lost(id);
                 return self.remove_message(id);
             }
             self.suffer_slowness(target);
@@ -218,8 +223,14 @@ impl<P: Programs> Cluster<P> {
             return self.remove_message(id);
         };
         let mut bytes = mem::take(&mut self.guests.sent(id).payload);
-        let answer = P::take_at_pair(self, target, &carried.packet, &mut bytes);
-        self.programs.received(target);
+        let Taken { answer, outcome } = P::take_at_pair(self, target, &carried.packet, &mut bytes);
+        if matches!(outcome, Outcome::Placed | Outcome::Received) {
+            self.programs.received(target);
+        }
+        if answer != Some(Answer::Bytes) {
+            let place = self.programs.place_of_pair(target, carried.packet.target);
+            self.packet_arrives(id, outcome, place);
+        }
         carried.answer = answer;
         let sent = self.guests.sent(id);
         (sent.payload, sent.packet) = (bytes, Some(carried));
@@ -258,7 +269,9 @@ impl<P: Programs> Cluster<P> {
             && let Some(answer) = carried.answer
         {
             let bytes = mem::take(&mut self.guests.sent(id).payload);
-            P::hear_at_pair(self, host, pair, carried.packet.sequence, answer, &bytes);
+            if P::hear_at_pair(self, host, pair, carried.packet.sequence, answer, &bytes) {
+                self.packet_arrives(id, Outcome::Placed, None);
+            }
             self.guests.sent(id).payload = bytes;
             self.guests.sent(id).packet = Some(carried);
         }

@@ -5,6 +5,8 @@ use std::future::poll_fn;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
+use viaduct_cluster::programs::{PairPost, operation_of};
+use viaduct_engine::Time;
 use viaduct_hardware::Mechanism;
 use viaduct_provider::via::verbs::notices::{Destruction, Owner};
 use viaduct_provider::via::verbs::{
@@ -12,8 +14,8 @@ use viaduct_provider::via::verbs::{
     QueuePairState, ReceiveRequest, Result, SharedReceiveAttributes, errno,
 };
 
-use super::host::ProgramMemory;
-use crate::cluster::Hosted;
+use super::host::{ProgramMemory, host_of};
+use crate::cluster::{Cluster, Hosted};
 use crate::process::Process;
 
 /// What a queue pair is made with.
@@ -78,6 +80,8 @@ pub(super) fn call<T>(process: &Process, act: impl FnOnce(&mut Adapter) -> Resul
     process
         .ask(|cluster| {
             let result = act(Hosted::adapter(cluster, host));
+            // It may have thrown out what was posted, or destroyed or reset who had it.
+            cluster.settle_pairs(host);
             Hosted::follow_pairs(cluster, host, None);
             result
         })
@@ -95,12 +99,14 @@ fn destroy(
     let host = process.host();
     let destroyed = process.sleep_for(None, |cluster| {
         let done = act(Hosted::adapter(cluster, host));
+        cluster.settle_pairs(host);
         (done != Ok(Destruction::Waits)).then(|| done.map(drop))
     });
-    destroyed.unwrap_or_else(|| {
+    let Some((destroyed, _)) = destroyed else {
         let reason = "events about it are not acknowledged, and the program cannot wait for that";
-        Err(Error::new(errno::EAGAIN, reason))
-    })
+        return Err(Error::new(errno::EAGAIN, reason));
+    };
+    destroyed
 }
 
 fn dead(host: u32) -> Error {
@@ -251,7 +257,13 @@ impl CompletionChannel {
                 .next_completion_event(self.key);
             event.transpose()
         });
-        event.unwrap_or_else(|| Err(nothing_yet()))
+        let Some((event, woken)) = event else {
+            return Err(nothing_yet());
+        };
+        if let Some(verbs) = &mut self.process.lock().programs.host(host).verbs {
+            verbs.woken = woken;
+        }
+        event
     }
 
     /// The same, without waiting.
@@ -299,7 +311,12 @@ impl CompletionQueue {
                 Err(error) => Some((Err(error), 1)),
             }
         });
-        found.unwrap_or(Ok(0))
+        let Some((taken, take)) = found else {
+            return Ok(0);
+        };
+        let taken = taken?;
+        Hosted::tell_completed(&mut self.process.lock(), host, &into[..taken], take);
+        Ok(taken)
     }
 
     /// Looks in a loop until there is a completion, for so long at most; `None` when the time is
@@ -310,15 +327,16 @@ impl CompletionQueue {
     /// As [`CompletionQueue::poll`].
     pub fn wait(&self, limit: Option<Duration>) -> Result<Option<Completion>> {
         let host = self.process.host();
-        let look = |cluster: &mut crate::cluster::Cluster| {
+        let look = |cluster: &mut Cluster| {
             let completion = Hosted::adapter(cluster, host).notices.poll(self.key);
             completion.transpose()
         };
-        let completion = self.process.poll_memory(limit, look).transpose()?;
-        if completion.is_some() {
-            self.process.pay_for_reaping();
-        }
-        Ok(completion)
+        let Some((completion, notice)) = self.process.notice_in_memory(limit, look) else {
+            return Ok(None);
+        };
+        let completion = completion?;
+        self.process.pay_for_reaping(&completion, notice);
+        Ok(Some(completion))
     }
 
     /// As [`CompletionQueue::wait`], for asynchronous programs.
@@ -344,10 +362,12 @@ impl CompletionQueue {
             }
         })
         .await?;
+        let mut notice = Time::ZERO;
         if has_looked {
             self.process.pay_for_polling();
+            notice = self.process.lock().config.host.processor.polling_delay;
         }
-        self.process.pay_for_reaping();
+        self.process.pay_for_reaping(&completion, notice);
         Ok(completion)
     }
 
@@ -647,11 +667,38 @@ impl QueuePair {
             .work_on(requests.len() as u64, |cluster, worked| {
                 let adapter = Hosted::adapter(cluster, host);
                 let result = adapter.post(self.key, requests, &memory);
+                if result.is_ok() && cluster.has_account() {
+                    self.account_for(cluster, requests, worked);
+                }
                 let posted = (self.key.index(), worked);
                 Hosted::follow_pairs(cluster, host, Some(posted));
                 result
             })
             .unwrap_or_else(|| Err(dead(host)))
+    }
+
+    /// Posts are told to the account of messages.
+    #[cold]
+    fn account_for(
+        &self,
+        cluster: &mut Cluster,
+        requests: &[SendRequest<'_>],
+        worked: (Time, Time),
+    ) {
+        let (host, hosts) = (self.process.host(), cluster.host_count());
+        let adapter = Hosted::adapter(cluster, host);
+        let connected = adapter.pair(self.key).map(|pair| pair.attributes);
+        let connected = connected.map_or(0, |attributes| attributes.destination);
+        let posts = requests.iter().map(|request| {
+            let datagram = request.datagram.map(|to| to.queue_pair);
+            PairPost {
+                target: host_of(datagram.unwrap_or(connected), hosts),
+                bytes: verbs::bytes_of(request.elements) as u32,
+                operation: operation_of(request.opcode),
+            }
+        });
+        let pair = (host, self.key.index());
+        cluster.account_for_posts(pair, posts, worked);
     }
 
     /// Posts a receive, which takes the processor what a post takes.

@@ -1,9 +1,14 @@
 //! A host's RDMA adapter: its objects, and what follows from what happens to them.
 
-use viaduct_cluster::programs::Outgoing;
+use std::mem;
+
+use viaduct_cluster::programs::{Outgoing, Take};
 use viaduct_engine::{EventId, Time};
 use viaduct_hardware::Mechanism;
-use viaduct_provider::via::verbs::{Adapter, Answer, Limits, Memory, Mtu, Packet, Packets};
+use viaduct_provider::via::verbs::{
+    Adapter, Answer, Completion, CompletionOpcode, CompletionStatus, Limits, Memory, Mtu, Packet,
+    Packets, Taken,
+};
 
 use crate::cluster::{Cluster, Hosted};
 use crate::event::Event;
@@ -14,6 +19,8 @@ pub(crate) struct Verbs {
     pub(crate) adapter: Adapter,
     /// By the place of a queue pair: when it is looked at though nothing comes.
     timers: Vec<Option<(u64, EventId)>>,
+    /// How long the host's processor was busy with waking the program that takes next.
+    pub(super) woken: Time,
 }
 
 /// The memory of the programs of all hosts, which is this process's.
@@ -65,7 +72,7 @@ const fn pair_bits(hosts: u32) -> u32 {
 }
 
 /// The host that has a number, of so many.
-fn host_of(number: u32, hosts: u32) -> Option<u32> {
+pub(super) fn host_of(number: u32, hosts: u32) -> Option<u32> {
     let host = (number >> pair_bits(hosts)).checked_sub(1)?;
     (host < hosts).then_some(host)
 }
@@ -107,6 +114,7 @@ impl Verbs {
         Self {
             adapter: Adapter::new(limits, 1, Packets::from(gid_of(host))),
             timers: Vec::new(),
+            woken: Time::ZERO,
         }
     }
 }
@@ -184,6 +192,7 @@ impl Hosted {
         if Self::adapter(cluster, host).expire(place) {
             cluster.programs.counts.retransmissions += 1;
         }
+        cluster.settle_pair(host, place);
         Self::follow_pairs(cluster, host, None);
         Self::set_timer(cluster, host, place);
     }
@@ -191,6 +200,16 @@ impl Hosted {
     pub(crate) fn unstarted(&self, host: u32, pair: u32) -> u32 {
         let verbs = self.hosts[host as usize].verbs.as_deref();
         verbs.map_or(0, |verbs| verbs.adapter.unstarted(pair))
+    }
+
+    pub(crate) fn incomplete(&self, host: u32, pair: u32) -> Option<u32> {
+        let verbs = self.hosts[host as usize].verbs.as_deref()?;
+        verbs.adapter.incomplete(pair)
+    }
+
+    pub(crate) fn place_of_number(&self, host: u32, number: u32) -> Option<u32> {
+        let verbs = self.hosts[host as usize].verbs.as_deref()?;
+        verbs.adapter.place_of(number)
     }
 
     pub(crate) fn begin_send(
@@ -208,6 +227,7 @@ impl Hosted {
         if adapter.takes_news() {
             Self::changed(cluster, host);
         }
+        cluster.settle_pair(host, pair);
         if packet.is_none() {
             Self::set_timer(cluster, host, pair);
         }
@@ -219,6 +239,7 @@ impl Hosted {
 
     pub(crate) fn send_left(cluster: &mut Cluster, host: u32, pair: u32, sequence: u32) {
         Self::adapter(cluster, host).left(pair, sequence);
+        cluster.settle_pair(host, pair);
         Self::follow_pairs(cluster, host, None);
         Self::set_timer(cluster, host, pair);
     }
@@ -228,12 +249,17 @@ impl Hosted {
         host: u32,
         packet: &Packet,
         bytes: &mut Vec<u8>,
-    ) -> Option<Answer> {
+    ) -> Taken {
         // SAFETY: as in `begin_send`.
         let mut memory = unsafe { ProgramMemory::new() };
-        let answer = Self::adapter(cluster, host).take(packet, bytes, &mut memory);
+        let adapter = Self::adapter(cluster, host);
+        let taken = adapter.take(packet, bytes, &mut memory);
+        if let Some(pair) = adapter.place_of(packet.target) {
+            // What it cannot take may have broken it.
+            cluster.settle_pair(host, pair);
+        }
         Self::follow_pairs(cluster, host, None);
-        answer
+        taken
     }
 
     pub(crate) fn hear_answer(
@@ -242,13 +268,44 @@ impl Hosted {
         sequence: u32,
         answer: Answer,
         bytes: &[u8],
-    ) {
+    ) -> bool {
         // SAFETY: as in `begin_send`.
         let mut memory = unsafe { ProgramMemory::new() };
         let adapter = Self::adapter(cluster, host);
-        adapter.hear(pair, sequence, answer, bytes, &mut memory);
+        let is_placed = adapter.hear(pair, sequence, answer, bytes, &mut memory);
+        cluster.settle_pair(host, pair);
         Self::follow_pairs(cluster, host, None);
         Self::set_timer(cluster, host, pair);
+        is_placed
+    }
+
+    /// A program has taken completions, for which its processor is busy: the messages are accounted
+    /// for whose receives they are, if anybody asks.
+    pub(crate) fn tell_completed(
+        cluster: &mut Cluster,
+        host: u32,
+        completions: &[Completion],
+        mut take: Take,
+    ) {
+        if !cluster.has_account() {
+            return;
+        }
+        if let Some(verbs) = &mut cluster.programs.host(host).verbs {
+            take.notice += mem::take(&mut verbs.woken);
+        }
+        for completion in completions {
+            let is_receive = matches!(
+                completion.opcode,
+                CompletionOpcode::Receive | CompletionOpcode::ReceiveRdmaWithImmediate
+            );
+            let number = completion.queue_pair;
+            if is_receive
+                && completion.status == CompletionStatus::Success
+                && let Some(pair) = cluster.programs.place_of_number(host, number)
+            {
+                cluster.taken_of_pair(host, pair, take);
+            }
+        }
     }
 }
 

@@ -17,19 +17,19 @@ use viaduct_programs::verbs::{
 use viaduct_programs::{Process, Simulation};
 use viaduct_scenario::load_programs;
 
-const ALL: u32 =
+pub(crate) const ALL: u32 =
     access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_READ | access::REMOTE_ATOMIC;
 const BYTES: usize = 1 << 20;
 
 /// What a program of a host has.
-struct End {
-    pair: QueuePair,
-    queue: CompletionQueue,
-    buffer: Buffer,
+pub(crate) struct End {
+    pub(crate) pair: QueuePair,
+    pub(crate) queue: CompletionQueue,
+    pub(crate) buffer: Buffer,
 }
 
 impl End {
-    fn new(process: &Process, kind: QueuePairType) -> Self {
+    pub(crate) fn new(process: &Process, kind: QueuePairType) -> Self {
         let context = process.rdma().unwrap().open().unwrap();
         let options = CompletionQueueOptions {
             entries: 4096,
@@ -61,7 +61,7 @@ impl End {
         }
     }
 
-    fn raise(&self, peer: u32, timeout: u8, retry_count: u8) {
+    pub(crate) fn raise(&self, peer: u32, timeout: u8, retry_count: u8) {
         let attributes = QueuePairAttributes {
             access_flags: ALL,
             timeout,
@@ -74,7 +74,14 @@ impl End {
         self.pair.raise(&attributes).unwrap();
     }
 
-    fn post(&self, opcode: SendOpcode, flags: u32, bytes: u32, to: (u64, u32), add: u64) {
+    pub(crate) fn post(
+        &self,
+        opcode: SendOpcode,
+        flags: u32,
+        bytes: u32,
+        to: (u64, u32),
+        add: u64,
+    ) {
         let elements = [self.buffer.element(0, bytes)];
         let mut request = SendRequest::new(0, opcode)
             .with_elements(&elements)
@@ -85,7 +92,7 @@ impl End {
         unsafe { self.pair.post_send(&request) }.unwrap();
     }
 
-    fn receive(&self, request: u64) {
+    pub(crate) fn receive(&self, request: u64) {
         let elements = [self.buffer.element(4096, 4096)];
         let request = ReceiveRequest {
             request,
@@ -94,23 +101,27 @@ impl End {
         self.pair.post_receive(&request).unwrap();
     }
 
-    fn done(&self) -> Completion {
+    pub(crate) fn done(&self) -> Completion {
         let completion = self.queue.wait(Some(Duration::from_secs(1))).unwrap();
         completion.expect("something completes")
     }
 
     /// Its memory, as a peer names it.
-    fn memory(&self) -> (u64, u32) {
+    pub(crate) fn memory(&self) -> (u64, u32) {
         (self.buffer.address(), self.buffer.memory_key())
     }
 }
 
-fn hosts(model: &str) -> SimulationConfig {
+pub(crate) fn hosts(model: &str) -> SimulationConfig {
     load_programs(model, None, 2).unwrap()
 }
 
 /// Two hosts with a queue pair each, connected.
-fn two(config: SimulationConfig, kind: QueuePairType, timeout: u8) -> (Simulation, End, End) {
+pub(crate) fn two(
+    config: SimulationConfig,
+    kind: QueuePairType,
+    timeout: u8,
+) -> (Simulation, End, End) {
     let simulation = Simulation::new(config);
     let [near, far] = [0, 1].map(|host| End::new(&simulation.process(host), kind));
     near.raise(far.pair.number(), timeout, 7);
