@@ -98,6 +98,11 @@ pub enum Answer {
         /// The number that is expected.
         expected: u32,
     },
+    /// This number is missing, which the target expects, and all before it is carried out.
+    Missing {
+        /// The number that is expected.
+        expected: u32,
+    },
     /// It is refused.
     Refused {
         /// How it completes.
@@ -183,6 +188,8 @@ pub struct OfPair {
     asking: usize,
     /// What the last atomics from the peer found, by their numbers.
     found: VecDeque<(u32, u64)>,
+    /// Whether the peer was told of the number that is missing.
+    is_gap_told: bool,
     /// Whether it is on the list of those whose sends may go on.
     is_ready: bool,
 }
@@ -234,12 +241,18 @@ impl Carrier for Packets {
 
     fn resets(own: &mut OfPair) {
         own.found.clear();
+        own.is_gap_told = false;
     }
 
+    /// Those in front of what begins again are as they were.
     fn rewinds(pair: &mut Pair<Self>) {
-        pair.sends.heard_at = 0;
-        pair.own.asking = 0;
-        for send in pair.sends.iter_mut() {
+        let begun = pair.sends.started();
+        if begun == 0 {
+            pair.sends.heard_at = 0;
+        }
+        let asking = pair.sends.begun().filter(|send| send.opcode.is_answered());
+        pair.own.asking = asking.count();
+        for send in pair.sends.iter_mut().skip(begun) {
             send.own.has_left = false;
         }
     }

@@ -125,8 +125,9 @@ pub fn is_acknowledged(number: u32, expected: u32) -> bool {
     rule!((number.wrapping_sub(expected) as i32) < 0)
 }
 
-/// Whether a peer may expect this number, when `next` is the one that goes next. What it has not
-/// been sent it cannot acknowledge: such a number is of another connection, or wrong.
+/// Whether a peer may expect this number, when `next` is the one behind the last that was ever
+/// sent. What it has not been sent it cannot acknowledge: such a number is of another connection,
+/// or wrong.
 ///
 /// Source: ghost acknowledgements of the specification, which are dropped.
 #[inline]

@@ -20,6 +20,17 @@ pub fn takes_request(kind: QueuePairType, is_message: bool, number: u32, expecte
     })
 }
 
+/// Whether the sender of a request is told that one before it is missing: once, until that comes.
+///
+/// Source: negative acknowledgements of the specification, as Linux has them: `check_psn` and
+/// `sent_psn_nak` in `drivers/infiniband/sw/rxe/rxe_resp.c`.
+#[inline]
+#[must_use]
+pub fn tells_missing(kind: QueuePairType, number: u32, expected: u32, was_told: bool) -> bool {
+    let is_behind_a_gap = number.wrapping_sub(expected) as i32 > 0;
+    rule!(matches!(kind, QueuePairType::Rc) && is_behind_a_gap && !was_told)
+}
+
 /// Whether what comes takes a receive.
 ///
 /// Source: `ibv_post_send(3)`: sends, and writes with immediate data.
@@ -176,6 +187,13 @@ mod tests {
         assert!(!takes_request(Rc, true, 4, 5) && !takes_request(Rc, true, 6, 5));
         assert!(takes_request(Uc, true, 9, 5) && !takes_request(Uc, false, 5, 5));
         assert!(!takes_request(Ud, true, 5, 5));
+    }
+
+    #[test]
+    fn a_gap_is_told_once_where_there_is_reliability() {
+        assert!(tells_missing(Rc, 7, 5, false) && tells_missing(Rc, 0, u32::MAX, false));
+        assert!(!tells_missing(Rc, 7, 5, true) && !tells_missing(Rc, 5, 5, false));
+        assert!(!tells_missing(Rc, 4, 5, false) && !tells_missing(Uc, 7, 5, false));
     }
 
     #[test]

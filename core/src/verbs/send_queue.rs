@@ -81,7 +81,11 @@ pub struct SendQueue<T> {
     sends: VecDeque<PostedSend<T>>,
     /// Sends at the front that were begun.
     started: usize,
+    /// Sends at the front that were begun, or were before all from one on began again.
+    reached: usize,
     next_sequence: u32,
+    /// The number of the send that has never begun, and is the next to.
+    furthest_sequence: u32,
     /// Reads and atomics under way.
     asked: usize,
     retry_count: u32,
@@ -95,7 +99,9 @@ impl<T> Default for SendQueue<T> {
         Self {
             sends: VecDeque::new(),
             started: 0,
+            reached: 0,
             next_sequence: 0,
+            furthest_sequence: 0,
             asked: 0,
             retry_count: 0,
             not_ready_count: 0,
@@ -154,6 +160,13 @@ impl<T> SendQueue<T> {
         self.next_sequence
     }
 
+    /// The number behind the last that was ever sent: the peer expects none that is greater.
+    #[inline]
+    #[must_use]
+    pub const fn furthest_sequence(&self) -> u32 {
+        self.furthest_sequence
+    }
+
     /// The oldest.
     #[inline]
     #[must_use]
@@ -192,7 +205,7 @@ impl<T> SendQueue<T> {
 
     /// A connection begins: its first send has this number.
     pub const fn connect(&mut self, sequence: u32) {
-        self.next_sequence = sequence;
+        (self.next_sequence, self.furthest_sequence) = (sequence, sequence);
         self.retry_count = 0;
         self.not_ready_count = 0;
     }
@@ -212,6 +225,7 @@ impl<T> SendQueue<T> {
         self.asked += usize::from(send.phase == Phase::Asked);
         self.started += 1;
         self.sends.push_back(send);
+        self.reach();
     }
 
     /// All bytes of the next one have been handed over, under the next number: how far it has come.
@@ -223,7 +237,17 @@ impl<T> SendQueue<T> {
         self.started += 1;
         self.next_sequence = self.next_sequence.wrapping_add(1);
         self.asked += usize::from(phase == Phase::Asked);
+        self.reach();
         Some(phase)
+    }
+
+    /// One more has begun, for the first time or again.
+    #[inline]
+    const fn reach(&mut self) {
+        if self.started > self.reached {
+            self.reached = self.started;
+            self.furthest_sequence = self.next_sequence;
+        }
     }
 
     /// The next one is done as soon as it begins, and has no number: nobody will say anything of
@@ -234,6 +258,7 @@ impl<T> SendQueue<T> {
             send.phase = Phase::Done(status);
         }
         self.started += 1;
+        self.reach();
     }
 
     /// The oldest is done.
@@ -250,7 +275,8 @@ impl<T> SendQueue<T> {
         }
     }
 
-    /// The peer expects a number: it has carried out all before it.
+    /// The peer expects a number: it has carried out all before it. What of that was to go again
+    /// does not, up to the first that waits for an answer.
     #[inline]
     pub fn acknowledge(&mut self, expected: u32) {
         let waiting = self.sends.iter_mut().take(self.started);
@@ -261,6 +287,22 @@ impl<T> SendQueue<T> {
         });
         for send in acknowledged.filter(|send| send.phase == Phase::Sent) {
             send.phase = Phase::Done(CompletionStatus::Success);
+        }
+        if self.started < self.reached {
+            self.acknowledge_again(expected);
+        }
+    }
+
+    #[cold]
+    fn acknowledge_again(&mut self, expected: u32) {
+        for send in self.sends.range_mut(self.started..self.reached) {
+            let has_arrived = requester::is_acknowledged(send.sequence, expected);
+            if !has_arrived || send.opcode.is_answered() || send.offset > 0 {
+                return;
+            }
+            send.phase = Phase::Done(CompletionStatus::Success);
+            self.started += 1;
+            self.next_sequence = send.sequence.wrapping_add(1);
         }
     }
 
@@ -290,6 +332,7 @@ impl<T> SendQueue<T> {
     pub fn drop_first(&mut self) {
         self.sends.pop_front();
         self.started = self.started.saturating_sub(1);
+        self.reached = self.reached.saturating_sub(1);
         self.heard_at = 0;
         self.retry_count = 0;
         self.not_ready_count = 0;
@@ -297,7 +340,7 @@ impl<T> SendQueue<T> {
 
     /// Takes the oldest out, which an error throws out, and how it completes.
     pub fn throw_out(&mut self) -> Option<(PostedSend<T>, CompletionStatus)> {
-        (self.started, self.asked) = (0, 0);
+        (self.started, self.reached, self.asked) = (0, 0, 0);
         let send = self.sends.pop_front()?;
         let done = match send.phase {
             Phase::Done(status) => Some(status),
@@ -314,7 +357,7 @@ impl<T> SendQueue<T> {
     /// Forgets all of them.
     pub fn clear(&mut self) {
         self.sends.clear();
-        (self.started, self.asked) = (0, 0);
+        (self.started, self.reached, self.asked) = (0, 0, 0);
     }
 
     /// Has everything begin again that was begun and is not done, from a place on.
@@ -473,6 +516,29 @@ mod tests {
         // One that had not begun is not begun again.
         queue.rewind(2);
         assert_eq!((queue.started(), queue.next_sequence()), (2, 9));
+    }
+
+    #[test]
+    fn what_has_arrived_after_all_does_not_go_again() {
+        let mut queue = queue(&[Send, Send, RdmaRead, Send, Send], u32::MAX);
+        for _ in 0..4 {
+            queue.hand_over(Rc);
+        }
+        queue.rewind(0);
+        // The first is on its way once more when the peer speaks of those before the last.
+        queue.hand_over(Rc);
+        assert_eq!(queue.furthest_sequence(), 3);
+        queue.acknowledge(2);
+        assert_eq!(retire(&mut queue), [(0, Success), (1, Success)]);
+        // What was asked for has not come, and is asked for again, with what is behind it.
+        assert_eq!((queue.started(), queue.next_sequence()), (0, 1));
+        assert_eq!(queue.hand_over(Rc), Some(Phase::Asked));
+        queue.acknowledge(3);
+        queue.answer(1, 8, true, Success);
+        assert_eq!(retire(&mut queue), [(2, Success), (3, Success)]);
+        // The last has never gone: nobody has it.
+        assert_eq!((queue.len(), queue.started()), (1, 0));
+        assert_eq!((queue.next_sequence(), queue.furthest_sequence()), (3, 3));
     }
 
     #[test]

@@ -123,7 +123,7 @@ impl Engine {
         let entry = link.tables.as_ref()?.pairs.at(destination & INDEX_MASK);
         let expected = entry.expected.load(Ordering::Acquire);
         let is_ours = entry.peer.load(Ordering::Relaxed) == pair.number
-            && requester::may_expect(expected, pair.sends.next_sequence());
+            && requester::may_expect(expected, pair.sends.furthest_sequence());
         is_ours.then_some(expected)
     }
 

@@ -76,8 +76,9 @@
 //!   bytes. Whether a send is inline its flag says, and not its size.
 //! - The target's adapter acknowledges a message when all of it is placed. Acknowledgements take
 //!   their time, and no bytes of links.
-//! - A message is carried as one, whatever the MTU. One that is lost goes again with all behind it
-//!   when the queue pair's timeout is over: adapters say nothing of numbers that are missing.
+//! - A message is carried as one, whatever the MTU. One that is lost goes again with all behind it:
+//!   when the target says that its number is missing, which it sees if another follows, or when the
+//!   queue pair's timeout is over.
 //! - Numbers of queue pairs say which host they are on; GIDs are not looked at.
 //! - Calls that set something up take the time of a call, no more; registering memory takes what
 //!   the model says.

@@ -52,6 +52,7 @@ impl Adapter {
         let is_message = !packet.opcode.is_answered();
         if responder::takes_request(kind, is_message, packet.sequence, pair.expected) {
             self.establish(pair);
+            pair.own.is_gap_told = false;
             return match packet.opcode {
                 SendOpcode::RdmaRead => self.take_read(pair, packet, bytes, memory),
                 SendOpcode::AtomicCompareAndSwap | SendOpcode::AtomicFetchAndAdd => {
@@ -66,6 +67,14 @@ impl Adapter {
             let answer = self.repeat(pair, packet, bytes, memory);
             let outcome = Outcome::Ignored;
             return Taken { answer, outcome };
+        }
+        let (number, expected) = (packet.sequence, pair.expected);
+        if responder::tells_missing(kind, number, expected, pair.own.is_gap_told) {
+            pair.own.is_gap_told = true;
+            return Taken {
+                answer: Some(Answer::Missing { expected }),
+                outcome: Outcome::Ignored,
+            };
         }
         Taken::IGNORED
     }

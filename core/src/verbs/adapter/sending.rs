@@ -157,9 +157,12 @@ impl Adapter {
         if pair.options.kind == QueuePairType::Rc && check::hears(pair.state) {
             match answer {
                 Answer::Acknowledged { expected } => {
-                    if requester::may_expect(expected, pair.sends.next_sequence()) {
+                    if requester::may_expect(expected, pair.sends.furthest_sequence()) {
                         pair.sends.acknowledge(expected);
                     }
+                }
+                Answer::Missing { expected } => {
+                    self.hear_missing(&mut pair, expected);
                 }
                 Answer::Bytes => {
                     is_placed = self.take_bytes(&mut pair, sequence, bytes, memory);

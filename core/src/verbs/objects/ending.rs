@@ -193,6 +193,32 @@ impl<C: Carrier> Objects<C> {
         }
     }
 
+    /// The peer misses the send of a number, and has carried out all before it. Whether that is
+    /// sent again, with all behind it: as what nobody hears of, if often enough, it fails.
+    pub fn hear_missing(&mut self, pair: &mut Pair<C>, expected: u32) -> bool {
+        if !requester::may_expect(expected, pair.sends.furthest_sequence()) {
+            return false;
+        }
+        pair.sends.acknowledge(expected);
+        self.retire(pair);
+        let place = pair.sends.place_of(expected);
+        let Some(place) = place.filter(|place| *place < pair.sends.started()) else {
+            return false;
+        };
+        match pair.sends.after_silence(pair.attributes.retry_count) {
+            // A read before it is still under way; the timeout is another try.
+            Again::Fails(_) if place > 0 => false,
+            Again::Fails(status) => {
+                self.fail_first(pair, status);
+                false
+            }
+            Again::After(_) => {
+                self.rewind(pair, place);
+                true
+            }
+        }
+    }
+
     /// The peer refuses a request, by the number that it says.
     pub fn hear_refusal(&mut self, pair: &mut Pair<C>, sequence: u32, status: u32) {
         if !pair.sends.refuse(sequence) {

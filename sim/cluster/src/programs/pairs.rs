@@ -238,7 +238,10 @@ impl<P: Programs> Cluster<P> {
             None => self.remove_message(id),
             Some(Answer::Bytes) => self.turn_back(id),
             Some(
-                Answer::Acknowledged { .. } | Answer::Refused { .. } | Answer::NotReady { .. },
+                Answer::Acknowledged { .. }
+                | Answer::Missing { .. }
+                | Answer::Refused { .. }
+                | Answer::NotReady { .. },
             ) => {
                 self.answer_of_pair(id);
             }

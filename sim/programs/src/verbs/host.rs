@@ -272,7 +272,11 @@ impl Hosted {
         // SAFETY: as in `begin_send`.
         let mut memory = unsafe { ProgramMemory::new() };
         let adapter = Self::adapter(cluster, host);
+        let before = adapter.unstarted(pair);
         let is_placed = adapter.hear(pair, sequence, answer, bytes, &mut memory);
+        if matches!(answer, Answer::Missing { .. }) && adapter.unstarted(pair) > before {
+            cluster.programs.counts.retransmissions += 1;
+        }
         cluster.settle_pair(host, pair);
         Self::follow_pairs(cluster, host, None);
         Self::set_timer(cluster, host, pair);

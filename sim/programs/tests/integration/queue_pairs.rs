@@ -243,6 +243,36 @@ fn a_reliable_queue_pair_carries_out_each_request_once_though_links_lose() {
     assert_eq!(lossy, under_loss(0.02, QueuePairType::Rc), "it repeats");
 }
 
+/// `check_psn` in `drivers/infiniband/sw/rxe/rxe_resp.c`.
+#[test]
+fn a_later_request_shows_what_is_missing() {
+    const SENDS: u64 = 200;
+    let mut config = hosts("rnic-gen4");
+    let (links, rate) = (Links::All, 0.02);
+    config.faults = vec![Fault::Loss { links, rate }];
+    let (mut simulation, near, far) = two(config, QueuePairType::Rc, 14);
+    for request in 0..SENDS {
+        far.receive(request);
+    }
+    simulation.spawn(0, move |_| {
+        for _ in 0..SENDS {
+            near.post(SendOpcode::Send, 0, 64, (0, 0), 0);
+        }
+        for _ in 0..SENDS {
+            assert_eq!(near.done().status, CompletionStatus::Success);
+        }
+    });
+    let outcome = simulation.run().unwrap();
+    let (again, ended) = (outcome.counts.retransmissions, outcome.end);
+    // What is lost again, or at the end, waits for the timeout, which is 67 ms; nothing else does.
+    assert!(
+        again > 5 && ended.microseconds_f64() < 2.0 * 67_109.0,
+        "{again} times, {ended:?}"
+    );
+    let mut taken = [Completion::default(); SENDS as usize + 1];
+    assert_eq!(far.queue.poll(&mut taken).unwrap() as u64, SENDS);
+}
+
 #[test]
 fn what_an_unreliable_queue_pair_loses_is_complete_and_gone() {
     let (_, ended, received, _, again) = under_loss(0.05, QueuePairType::Uc);
