@@ -152,6 +152,7 @@ struct Settings {
     link_layer: LinkLayer,
     mtu: Mtu,
     addresses: Vec<IpAddr>,
+    reports_dead_peers: bool,
 }
 
 /// Physical states of ports.
@@ -190,7 +191,20 @@ fn settings() -> &'static Settings {
             },
         )
         .unwrap_or_else(own_addresses),
+        reports_dead_peers: from_environment("VIADUCT_RDMA_REPORT_DEAD_PEERS", "0 or 1", |text| {
+            match text {
+                "0" => Some(false),
+                "1" => Some(true),
+                _ => None,
+            }
+        })
+        .unwrap_or(false),
     })
+}
+
+/// Whether reliable queue pairs that only wait for a peer fail when its process ends.
+pub(crate) fn reports_dead_peers() -> bool {
+    settings().reports_dead_peers
 }
 
 fn from_environment<T>(name: &str, wanted: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> {

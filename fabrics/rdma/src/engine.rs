@@ -12,13 +12,13 @@ use rustix::event::{EventfdFlags, eventfd};
 pub(crate) use viaduct_core::verbs::Key;
 use viaduct_core::verbs::error::{full, gone};
 use viaduct_core::verbs::notices::{Destruction, Owner};
-use viaduct_core::verbs::{Completion, Error, Objects, Result};
+use viaduct_core::verbs::{Completion, Error, Objects, QueuePairType, Result, check};
 use viaduct_processes::barrier::{barrier_everywhere, has_barrier};
 use viaduct_processes::lock::{self, BiasedMutex};
 use viaduct_processes::rendezvous::{Listener, Place};
 
 use crate::carrier::{Counter, Rings, now};
-use crate::device::Device;
+use crate::device::{self, Device};
 use crate::error::of_system;
 use crate::faults::{self, Strikes};
 use crate::limits;
@@ -290,6 +290,25 @@ impl Engine {
             }
         }
         self.links[index] = None;
+        if device::reports_dead_peers() {
+            self.report_dead_peer(block);
+        }
+    }
+
+    /// Reliable queue pairs that only wait for a peer that is gone fail, if that was asked for:
+    /// hardware tells them nothing. Those with sends find out by their retries.
+    fn report_dead_peer(&mut self, block: u32) {
+        for place in 0..self.objects.limits().max_queue_pairs {
+            let Some(mut pair) = self.objects.take_pair(place) else {
+                continue;
+            };
+            let is_its = pair.attributes.destination >> limits::QUEUE_PAIR_BITS == block;
+            let is_reliable = pair.options.kind == QueuePairType::Rc;
+            if is_its && is_reliable && check::hears(pair.state) && pair.sends.is_empty() {
+                self.objects.fail(&mut pair);
+            }
+            self.objects.put_pair(pair);
+        }
     }
 
     /// Says to all peers whether this process wants to be woken.

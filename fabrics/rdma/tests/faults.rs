@@ -14,7 +14,7 @@ use viaduct_rdma::verbs::{
     AsyncEventType, CompletionStatus, PortState, QueuePairState, QueuePairType, SendOpcode,
 };
 
-const CASES: [(&str, fn()); 12] = [
+const CASES: [(&str, fn()); 13] = [
     (
         "a_reliable_connection_hides_loss",
         a_reliable_connection_hides_loss,
@@ -59,6 +59,10 @@ const CASES: [(&str, fn()); 12] = [
     (
         "a_fault_that_is_no_fault_is_ignored",
         a_fault_that_is_no_fault_is_ignored,
+    ),
+    (
+        "a_side_that_only_waits_hears_of_a_dead_peer_if_asked",
+        a_side_that_only_waits_hears_of_a_dead_peer_if_asked,
     ),
 ];
 
@@ -513,4 +517,36 @@ fn datagrams_to_a_port_that_is_down_are_lost() {
 
 fn a_fault_that_is_no_fault_is_ignored() {
     assert_eq!(exchange("lose=1"), 0);
+}
+
+/// One that waits for a peer that has sent something, and is killed then.
+fn bereaved(variables: &[(&str, &str)]) -> Remote {
+    let (mut near, mut far) = (Remote::start_with(variables), Remote::start());
+    let hurry = Patience {
+        retries: 0,
+        ..PATIENT
+    };
+    connect(&mut near, &mut far, QueuePairType::Rc, hurry);
+    for request in 0..2 {
+        near.receive(request, 0, 64);
+    }
+    far.send(message(0, 8));
+    assert_eq!(far.sent().status, SUCCESS);
+    assert_eq!(near.received().status, SUCCESS);
+    near
+}
+
+fn a_side_that_only_waits_hears_of_a_dead_peer_if_asked() {
+    let flushed = CompletionStatus::FlushError as u64;
+    let mut near = bereaved(&[("VIADUCT_RDMA_REPORT_DEAD_PEERS", "1")]);
+    let done = near.received();
+    assert_eq!((done.request, done.status), (1, flushed));
+    assert_eq!(near.state(), u64::from(QueuePairState::Error.number()));
+    // On hardware it hears nothing, until it sends something and nobody acknowledges it.
+    let mut near = bereaved(&[]);
+    near.nothing_received();
+    near.send(message(7, 8));
+    let exceeded = CompletionStatus::RetryExceededError as u64;
+    assert_eq!(near.sent().status, exceeded);
+    assert_eq!(near.received().status, flushed);
 }

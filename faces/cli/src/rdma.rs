@@ -79,6 +79,10 @@ struct AdapterArguments {
     /// slow=50us, port-down=2s..3s, qp-error=after:1000
     #[arg(long = "fault", value_name = "FAULT")]
     faults: Vec<String>,
+    /// Have reliable queue pairs that only wait for a peer fail when its process ends, which
+    /// hardware does not tell them
+    #[arg(long)]
+    report_dead_peers: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -127,6 +131,9 @@ impl AdapterArguments {
         }
         if !self.faults.is_empty() {
             variables.push(("VIADUCT_RDMA_FAULTS", self.faults.join(";")));
+        }
+        if self.report_dead_peers {
+            variables.push(("VIADUCT_RDMA_REPORT_DEAD_PEERS", "1".to_owned()));
         }
         variables
     }
