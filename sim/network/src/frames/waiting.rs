@@ -222,7 +222,8 @@ mod tests {
         };
         let mut waiting = Waiting::new(Some(100));
         let push = |waiting: &mut Waiting, it: Arrival| {
-            waiting.push(it, Turn::Message(it.passage), 100);
+            // With what is left of its turn a flow that stayed could send another one at once.
+            waiting.push(it, Turn::Message(it.passage), 40);
         };
         push(&mut waiting, frame(0));
         push(&mut waiting, gap);
