@@ -5,6 +5,7 @@
 //! there are processors.
 
 mod licence;
+mod metadata;
 mod released;
 mod shells;
 mod side_by_side;
@@ -17,9 +18,9 @@ mod walls;
 use std::error::Error;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use cargo_metadata::{Metadata, MetadataCommand};
+use metadata::Metadata;
 
 /// What a check found wrong: where, what, what instead.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -58,7 +59,9 @@ fn main() -> ExitCode {
     let others: Vec<String> = std::env::args().skip(2).collect();
     let outcome = match command.as_deref() {
         Some("tidy") => tidy(),
-        Some("test") => workspace().and_then(|metadata| test_programs::run_all(&metadata, &others)),
+        Some("test") => {
+            Metadata::read().and_then(|metadata| test_programs::run_all(&metadata, &others))
+        }
         Some("docs") => docs(&others),
         _ => {
             eprintln!("{USAGE}");
@@ -82,7 +85,7 @@ fn main() -> ExitCode {
 }
 
 fn docs(pages: &[String]) -> Findings {
-    let metadata = workspace()?;
+    let metadata = Metadata::read()?;
     let mut findings = snippets::run_all(&metadata, pages)?;
     // It has just built what is released.
     findings.extend(released::check(&metadata)?);
@@ -90,9 +93,8 @@ fn docs(pages: &[String]) -> Findings {
 }
 
 fn tidy() -> Findings {
-    let metadata = workspace()?;
-    let root = metadata.workspace_root.as_std_path();
-    let files = text::read_tree(root)?;
+    let metadata = Metadata::read()?;
+    let files = text::read_tree(&metadata.workspace_root)?;
     let mut findings = walls::check(
         &metadata,
         text::find(&files, "docs/dependencies.md"),
@@ -108,15 +110,11 @@ fn tidy() -> Findings {
     Ok(findings)
 }
 
-fn workspace() -> Result<Metadata, Box<dyn Error>> {
-    Ok(MetadataCommand::new().exec()?)
-}
-
 /// Builds the command with optimisation and answers where it is.
 fn build_viaduct(metadata: &Metadata) -> Result<PathBuf, Box<dyn Error>> {
     build(metadata, "viaduct-cli")?;
     let name = format!("release/viaduct{}", std::env::consts::EXE_SUFFIX);
-    Ok(metadata.target_directory.as_std_path().join(name))
+    Ok(metadata.target_directory.join(name))
 }
 
 /// Builds one package of ours with optimisation.
@@ -128,16 +126,10 @@ fn build(metadata: &Metadata, package: &str) -> Result<(), Box<dyn Error>> {
 }
 
 fn cargo(metadata: &Metadata, arguments: &[&str]) -> Result<(), Box<dyn Error>> {
-    if !cargo_command(metadata).args(arguments).status()?.success() {
+    if !metadata.cargo().args(arguments).status()?.success() {
         return Err(format!("cargo {} fails", arguments.join(" ")).into());
     }
     Ok(())
-}
-
-fn cargo_command(metadata: &Metadata) -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(&metadata.workspace_root);
-    cargo
 }
 
 /// A directory for one use, removed when dropped.

@@ -5,8 +5,7 @@
 
 use std::path::Path;
 
-use cargo_metadata::Metadata;
-
+use crate::metadata::Metadata;
 use crate::{Finding, Findings};
 
 /// In every program with a rule that can be broken: the name of a place inside one.
@@ -18,7 +17,7 @@ pub(crate) fn check(metadata: &Metadata) -> Findings {
     let mut findings = Vec::new();
     for (profile, breaks) in [("release", false), ("debug", true)] {
         for name in ["viaduct", "libvipl.a"] {
-            let path = metadata.target_directory.as_std_path().join(profile);
+            let path = metadata.target_directory.join(profile);
             let path = path.join(name);
             if !path.exists() {
                 continue;

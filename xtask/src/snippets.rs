@@ -20,8 +20,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use cargo_metadata::{Metadata, Target};
-
+use crate::metadata::{Metadata, Target};
 use crate::shells::{Example, Shell, Shells};
 use crate::side_by_side::{Ended, side_by_side, workers};
 use crate::{Finding, Findings, ScratchDirectory, build, build_viaduct, cargo};
@@ -52,7 +51,7 @@ enum Step {
 /// Runs every page's commands with the release build, or those of the pages that are named: as many
 /// pages at once as there are processors.
 pub(crate) fn run_all(metadata: &Metadata, named: &[String]) -> Findings {
-    let root = metadata.workspace_root.as_std_path();
+    let root = metadata.workspace_root.as_path();
     let viaduct = build_viaduct(metadata)?;
     build(metadata, "viaduct-vipl")?;
     build(metadata, "viaduct-libam")?;
@@ -71,10 +70,7 @@ pub(crate) fn run_all(metadata: &Metadata, named: &[String]) -> Findings {
         .map(|path| Page::read(root, path))
         .collect::<io::Result<_>>()?;
     build_examples(metadata, &pages)?;
-    let examples = metadata
-        .target_directory
-        .as_std_path()
-        .join("debug/examples");
+    let examples = metadata.target_directory.join("debug/examples");
     let begin = Instant::now();
     let meeting = Mutex::new(());
     let mut findings = side_by_side(pages, workers(), |page| {
@@ -118,9 +114,8 @@ fn build_examples(metadata: &Metadata, pages: &[Page]) -> Result<(), Box<dyn Err
     let names: BTreeSet<&str> = examples.map(|example| example.name).collect();
     let mut arguments = vec!["build", "--quiet", "--workspace"];
     for name in &names {
-        let packages = metadata.workspace_packages();
-        let targets = packages.iter().flat_map(|package| &package.targets);
-        let is_it = |target: &&Target| target.is_example() && target.name == *name;
+        let targets = metadata.members().flat_map(|package| &package.targets);
+        let is_it = |target: &&Target| target.is("example") && target.name == *name;
         let count = targets.filter(is_it).count();
         if count != 1 {
             let text = format!("the docs run the example `{name}`, and {count} packages have it");

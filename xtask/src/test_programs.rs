@@ -9,10 +9,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use cargo_metadata::{Message, Metadata, Package};
-
+use crate::metadata::{Artifact, Metadata, Package};
 use crate::side_by_side::{Ended, side_by_side, workers};
-use crate::{Finding, Findings, cargo, cargo_command};
+use crate::{Finding, Findings, cargo};
 
 /// An executable that `cargo test` would run.
 #[derive(Clone, Debug)]
@@ -42,7 +41,7 @@ pub(crate) fn run_all(metadata: &Metadata, flags: &[String]) -> Findings {
 }
 
 fn build(metadata: &Metadata, flags: &[String]) -> Result<Vec<Program>, Box<dyn Error>> {
-    let mut cargo = cargo_command(metadata);
+    let mut cargo = metadata.cargo();
     cargo
         .args(["test", "--workspace", "--no-run"])
         .arg("--message-format=json-render-diagnostics")
@@ -51,18 +50,17 @@ fn build(metadata: &Metadata, flags: &[String]) -> Result<Vec<Program>, Box<dyn 
     let mut child = cargo.spawn()?;
     let output = child.stdout.take().ok_or("cargo has no output")?;
     let mut programs = Vec::new();
-    for message in Message::parse_stream(BufReader::new(output)) {
-        let Message::CompilerArtifact(artifact) = message? else {
-            continue;
-        };
+    for artifact in Artifact::read_all(BufReader::new(output)) {
+        let artifact = artifact?;
         // Commands that tests call are built too; they are not tests.
-        let (true, Some(executable)) = (artifact.profile.test, artifact.executable) else {
+        let (true, Some(executable)) = (artifact.is_test(), &artifact.executable) else {
             continue;
         };
-        let package = &metadata[&artifact.package_id];
+        let package = metadata.package_of(&artifact);
+        let package = package.ok_or("cargo built a test of an unknown package")?;
         programs.push(Program {
             name: format!("{} of {}", artifact.target.name, package.name),
-            executable: executable.into_std_path_buf(),
+            executable: executable.clone(),
             package: package.clone(),
         });
     }
@@ -77,16 +75,13 @@ fn build(metadata: &Metadata, flags: &[String]) -> Result<Vec<Program>, Box<dyn 
 /// Runs it where and as cargo would.
 fn run(program: &Program) -> io::Result<Ended> {
     let package = &program.package;
-    let folder = package
-        .manifest_path
-        .parent()
-        .unwrap_or(&package.manifest_path);
+    let folder = package.folder();
     let begin = Instant::now();
     let output = Command::new(&program.executable)
         .current_dir(folder)
         .env("CARGO_MANIFEST_DIR", folder)
-        .env("CARGO_PKG_NAME", package.name.as_str())
-        .env("CARGO_PKG_VERSION", package.version.to_string())
+        .env("CARGO_PKG_NAME", &package.name)
+        .env("CARGO_PKG_VERSION", &package.version)
         .stdin(Stdio::null())
         .output()?;
     let seconds = begin.elapsed().as_secs_f64();
@@ -107,12 +102,12 @@ mod tests {
 
     #[test]
     fn a_program_that_exits_with_an_error_has_failed() {
-        let metadata = crate::workspace().unwrap();
+        let metadata = Metadata::read().unwrap();
         let findings = |executable: &str| {
             let program = Program {
                 name: executable.to_owned(),
                 executable: PathBuf::from(executable),
-                package: metadata.workspace_packages()[0].clone(),
+                package: metadata.packages[0].clone(),
             };
             run(&program).unwrap().findings
         };

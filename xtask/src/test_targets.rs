@@ -5,9 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use cargo_metadata::{Metadata, Package};
-
 use crate::Finding;
+use crate::metadata::{Metadata, Package};
 
 /// A test program beside its package's own one.
 struct Apart {
@@ -62,16 +61,12 @@ const APART: &[Apart] = &[
 ];
 
 pub(crate) fn check(metadata: &Metadata) -> Vec<Finding> {
-    let packages = metadata.workspace_packages();
-    let mut tests = packages
-        .iter()
-        .flat_map(|package| tests_of(package))
-        .collect();
+    let mut tests = metadata.members().flat_map(tests_of).collect();
     check_tests(&mut tests)
 }
 
 fn tests_of(package: &Package) -> impl Iterator<Item = (&str, &str)> {
-    let tests = package.targets.iter().filter(|target| target.is_test());
+    let tests = package.targets.iter().filter(|target| target.is("test"));
     tests.map(|target| (package.name.as_str(), target.name.as_str()))
 }
 

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cargo_metadata::{DependencyKind, Metadata};
-
 use crate::Finding;
 use crate::licence;
+use crate::metadata::Metadata;
 
 /// What one package of ours may lean on, and why no more.
 struct Wall {
@@ -421,16 +420,16 @@ pub(crate) fn check(
     let mut arrows = Vec::new();
     let mut packages = Vec::new();
     let mut folders = BTreeMap::new();
-    for package in metadata.workspace_packages() {
+    for package in metadata.members() {
         packages.push(package.name.to_string());
-        let folder = package.manifest_path.parent();
-        let folder = folder.and_then(|it| it.strip_prefix(&metadata.workspace_root).ok());
-        let folder = folder.map(ToString::to_string).unwrap_or_default();
+        let folder = package.folder().strip_prefix(&metadata.workspace_root);
+        let folder = folder.map(|it| it.display().to_string());
+        let folder = folder.unwrap_or_default();
         folders.insert(package.name.to_string(), folder);
         arrows.extend(package.dependencies.iter().map(|dependency| Arrow {
             from: package.name.to_string(),
             to: dependency.name.clone(),
-            test_only: dependency.kind == DependencyKind::Development,
+            test_only: dependency.is_for_tests(),
         }));
     }
     let mut findings = check_arrows(&packages, &arrows);
