@@ -524,7 +524,10 @@ impl Fluid {
         for id in self.touched.drain(..) {
             let flow = &mut self.flows[id.0 as usize];
             flow.is_touched = false;
-            queue.reschedule(flow.end, flow.end_time());
+            // What has nothing to move ends when it was to, a picosecond after it began.
+            if flow.demand.wire_bytes > 0.0 {
+                queue.reschedule(flow.end, flow.end_time());
+            }
         }
     }
 }

@@ -10,7 +10,8 @@
 //! other shares and limits of its riders. No other resource's share may fall below its floor, the
 //! highest ceiling of the riders there. Where either would be broken, all crowds end, and their
 //! riders are flows like others again. With max-min sharing, riders must be alone on their
-//! resources, so that nobody takes what they leave.
+//! resources, so that nobody takes what they leave: nor may they cross the link of another crowd,
+//! whose riders would.
 
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -113,7 +114,9 @@ impl Fluid {
         for &resource in path {
             let server = &self.resources[resource.0 as usize];
             let share = server.rate / f64::from(server.len() + 1);
-            let is_free = self.max_min.is_none() || server.member_count() == 0;
+            let is_of_others = |crowd: &Crowd| crowd.link == resource && resource != link;
+            let is_free = self.max_min.is_none()
+                || server.member_count() == 0 && !self.crowds.iter().any(is_of_others);
             let is_enough = resource == link || share * self.scale(&demand, resource) >= ceiling;
             // Riders of other crowds may cross this crowd's link, too.
             if !is_free || !is_enough || share < server.floor() {

@@ -386,3 +386,42 @@ fn a_short_transaction_holds_up_whom_the_bus_limits() {
         Some(Time::from_microseconds(40))
     );
 }
+
+/// With max-min shares a flow that is held by one crowd's link leaves some of another's.
+#[test]
+fn no_flow_rides_over_the_link_of_another_crowd() {
+    let plan = |begin, path: &[u32], bytes| Plan {
+        begin,
+        path: path.to_vec(),
+        bytes,
+        rate_max: f64::INFINITY,
+        scale: 1.0,
+    };
+    let plans = [
+        plan(0, &[1, 0], 1000.0),
+        plan(0, &[1, 4], 1000.0),
+        plan(0, &[1], 1000.0),
+        plan(0, &[1], 1000.0),
+        plan(0, &[3], 1000.0),
+        plan(0, &[3], 1000.0),
+        plan(2_000_000, &[1, 3], 100.0),
+    ];
+    let reference = reference_ends(&plans, max_min_rates);
+    compare(&ends_in_crowds(Sharing::MaxMin, &plans, 2), &reference).unwrap();
+}
+
+#[test]
+fn what_has_nothing_to_move_takes_a_picosecond_in_any_company() {
+    let plan = |begin, bytes| Plan {
+        begin,
+        path: vec![0],
+        bytes,
+        rate_max: f64::INFINITY,
+        scale: 1.0,
+    };
+    for sharing in [Sharing::Fluid, Sharing::MaxMin] {
+        let plans = [plan(0, 0.0), plan(0, 0.0), plan(0, 1000.0), plan(1, 0.0)];
+        let ends = ends(sharing, &plans);
+        assert_eq!([ends[0], ends[1], ends[3]], [1.0, 1.0, 2.0], "{sharing:?}");
+    }
+}
