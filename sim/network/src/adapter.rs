@@ -70,29 +70,6 @@ impl Line {
         self.look_at(now);
     }
 
-    /// A message returns that had left: in front of those of its flow, if there are any.
-    pub(crate) fn return_to<P: Parts, const KINDS: usize>(
-        &mut self,
-        passages: &mut [Passage<P, KINDS>],
-        id: u32,
-        key: Option<FlowKey>,
-        now: u64,
-    ) {
-        let same = key.and_then(|key| self.flows.iter_mut().find(|flow| flow.key == Some(key)));
-        match same {
-            Some(flow) => {
-                passages[id as usize].behind = flow.first;
-                flow.first = id;
-            }
-            None => self.flows.push_back(Flow {
-                key,
-                first: id,
-                last: id,
-            }),
-        }
-        self.look_at(now);
-    }
-
     /// Something may be served from a time on.
     pub(crate) fn look_at(&mut self, time: u64) {
         self.wake = self.wake.min(time.max(self.open_from));

@@ -11,7 +11,6 @@ use super::Frames;
 use super::parts::Passage;
 use crate::adapter::NEVER;
 use crate::links::{Buffers, CongestionControl};
-use crate::passage::Parts;
 use crate::queues::FlowKey;
 
 /// Weight of the newest in the average of how often a sender is told.
@@ -198,24 +197,17 @@ impl Sender {
 }
 
 impl Frames {
-    /// A marked frame is all there, at its receiver.
+    /// A marked frame is all there, at its receiver. What that tells takes as long as the first
+    /// byte took that came, with nobody else there, and its own bytes; it waits for nobody.
     pub(super) fn tell_sender(&mut self, id: u32, time: u64) {
-        let back = self.time_back(id);
         let passage = &self.passages[id as usize];
         if let (Some(senders), Some(flow)) = (&mut self.senders, passage.parts.flow)
             && let Some(&first) = passage.way.first()
         {
-            senders.mark(flow, time, back, self.outputs[first as usize].rate);
+            let rate = self.outputs[first as usize].rate;
+            let back = passage.lead + (NOTICE_BYTES / rate).ceil() as u64;
+            senders.mark(flow, time, back, rate);
         }
-    }
-
-    /// How long what a message's receiver tells takes to its sender: as long as the first byte took
-    /// that came, with nobody else there, and its own bytes. It waits for nobody.
-    pub(super) fn time_back(&self, id: u32) -> u64 {
-        let passage = &self.passages[id as usize];
-        let first = passage.way.first();
-        let rate = first.map(|first| self.outputs[*first as usize].rate);
-        passage.lead + rate.map_or(0, |rate| (NOTICE_BYTES / rate).ceil() as u64)
     }
 
     /// The adapter chooses at `now` a frame of a message, which it begins with at `begin`: when it
@@ -232,7 +224,7 @@ impl Frames {
         let next = senders.send(flow, now, begin, bytes);
         passage.next_start = next.max(passage.next_start);
         let behind = passage.behind;
-        if passage.parts.are_sent()
+        if passage.parts.left == 0
             && let Some(behind) = self.passages.get_mut(behind as usize)
         {
             behind.next_start = next.max(behind.next_start);

@@ -166,13 +166,6 @@ fn engine(network: &Network, messages: &[Message]) -> Outcome {
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Happening {
     Begins(usize),
-    /// A host hears that a frame is wanted again of a flow: its target and number.
-    Wanted {
-        host: u32,
-        flow: (u32, u32),
-        message: usize,
-        frame: u32,
-    },
     /// The frame that is on a link has left its queue.
     Leaves(u32),
     /// A link hears that it is to pause, or to go on.
@@ -231,31 +224,19 @@ struct Slow<'a> {
     /// may send.
     wakes: BTreeMap<u32, u64>,
     idle: BTreeMap<u32, u64>,
-    /// Where links pause or flows take turns: by link what waits for it and what is on it; links
-    /// that pause; by link the flows of which something waits, with the bytes that each may send,
-    /// and whether the first has been given those of this turn.
+    /// Where links pause or flows take turns: by link what waits for it and what is on it, each a
+    /// message, its frame, its place there and the link it came by; links that pause; by link the
+    /// flows of which something waits, with the bytes that each may send, and whether the first has
+    /// been given those of this turn.
     paused: BTreeSet<u32>,
     order: BTreeMap<u32, (VecDeque<(Flow, u64)>, bool)>,
-    waiting: BTreeMap<u32, VecDeque<Placed>>,
-    leaving: BTreeMap<u32, Placed>,
+    waiting: BTreeMap<u32, VecDeque<(usize, u32, usize, u32)>>,
+    leaving: BTreeMap<u32, (usize, u32, usize, u32)>,
     /// By link: bytes in the switch behind it, and whether it was told to pause.
     behind: BTreeMap<u32, (u64, bool)>,
-    /// Frames of which nothing but the header is on its way, and from which place on; headers that
-    /// wait for links and how many have gone before the frame that is next, and by message frames
-    /// that are wanted again.
-    trimmed: BTreeMap<(usize, u32), usize>,
-    headers: BTreeMap<u32, (VecDeque<Placed>, u32)>,
-    wanted: Vec<BTreeSet<u32>>,
-    /// By message: when all of it had come, and how many messages had ended before it.
-    there: Vec<u64>,
-    ended: Vec<usize>,
-    ended_count: usize,
     /// By host: a frame that is ready for its link, when it is, and whether the next is read ahead.
     ready: BTreeMap<u32, (usize, u32, u64, bool)>,
 }
-
-/// A message, its frame, its place on the way and the link it came by.
-type Placed = (usize, u32, usize, u32);
 
 /// Source, target and number.
 type Flow = (u32, u32, u32);
@@ -367,18 +348,15 @@ impl Slow<'_> {
             .is_none_or(|told| time - told >= 50_000_000);
         if is_time {
             self.told.insert(flow, time);
-            let back = self.back(message);
+            let way = self.network.way(&self.messages[message]);
+            let cable = self.network.links.propagation.picoseconds();
+            let switch = self.network.switch.delay.picoseconds();
+            let links = way.len() as u64;
+            let first = self.first_rate(message);
+            let back = links * cable + (links - 1) * switch + (64.0 / first).ceil() as u64;
             let slowed = self.senders.entry(flow).or_default();
             slowed.notices.push(time + back);
         }
-    }
-
-    /// How long what a receiver tells takes.
-    fn back(&self, message: usize) -> u64 {
-        let cable = self.network.links.propagation.picoseconds();
-        let switch = self.network.switch.delay.picoseconds();
-        let links = self.network.way(&self.messages[message]).len() as u64;
-        links * cable + (links - 1) * switch + (64.0 / self.first_rate(message)).ceil() as u64
     }
 
     /// Of the link that a message leaves its host by.
@@ -414,7 +392,6 @@ impl Slow<'_> {
                     frame,
                 } => self.comes(now, host, message, frame),
                 Happening::Wakes(host) => self.wakes(now, host),
-                Happening::Wanted { message, frame, .. } => self.wants(now, message, frame),
                 Happening::Leaves(link) => self.leaves(now, link),
                 Happening::Hears { link, pauses } => self.hears(now, link, pauses),
                 Happening::Queues {
@@ -446,7 +423,6 @@ impl Slow<'_> {
             }
         }
         self.log.sort_unstable();
-        self.keep_order();
         for (message, times) in self.times.iter_mut().enumerate() {
             if let Some(first) = self.lost[message].iter().copied().min() {
                 let came = &self.came[message];
@@ -500,16 +476,16 @@ impl Slow<'_> {
             let next = turns.iter().map(|flow| self.next_start[first(flow)]).min();
             self.turns.insert(host, (turns, true));
             self.look(next.unwrap(), host);
-            let buffers = self.network.links.buffers;
-            let is_slowed = |it: Marking| it.control == CongestionControl::Dcqcn;
-            if buffers.marking.is_some_and(is_slowed) || buffers.may_trim() {
+            let marking = self.network.links.buffers.marking;
+            if marking.is_some_and(|it| it.control == CongestionControl::Dcqcn) {
                 self.idle.insert(host, now);
             }
             return;
         };
         let flow = turns.remove(place).unwrap();
         let message = self.flows[&(host, flow.0, flow.1)][0];
-        let frame = self.next_frame(message);
+        let frame = self.sent[message];
+        self.sent[message] += 1;
         let (wire, on_bus) = self.bytes(message, frame);
         let rate_max = self.messages[message].rate_max;
         let pace = if rate_max.is_finite() {
@@ -540,7 +516,7 @@ impl Slow<'_> {
         let link = self.network.way(&self.messages[message])[0];
         let service = self.service(link, wire);
         let comes = begin + span.saturating_sub(service);
-        if self.sent[message] == self.frames(message) && self.wanted[message].is_empty() {
+        if frame + 1 == self.frames(message) {
             let line = self.flows.get_mut(&(host, flow.0, flow.1)).unwrap();
             line.pop_front();
             if let Some(behind) = line.front() {
@@ -575,7 +551,7 @@ impl Slow<'_> {
         let link = self.network.way(&self.messages[message])[0];
         let service = self.service(link, self.bytes(message, frame).0);
         self.link_free.insert(link, start + service);
-        if frame + 1 == self.frames(message) && self.times[message].0 == NEVER {
+        if frame + 1 == self.frames(message) {
             self.times[message].0 = start + service;
         }
         if !self.turns[&host].0.is_empty() {
@@ -588,8 +564,7 @@ impl Slow<'_> {
     /// A frame begins on a link.
     fn starts(&mut self, start: u64, message: usize, frame: u32, place: usize) {
         let way = self.network.way(&self.messages[message]);
-        let (_, on_bus) = self.bytes(message, frame);
-        let wire = self.wire(message, frame, place);
+        let (wire, on_bus) = self.bytes(message, frame);
         let link = way[place];
         let service = self.service(link, wire);
         self.log.push((message as u32, link, start));
@@ -620,15 +595,11 @@ impl Slow<'_> {
             return;
         }
         let head = start + cable;
-        if self.is_trimmed(message, frame, place) {
-            return self.asks(head + service, message, frame);
-        }
         self.came[message].push(frame);
         self.tells(head + service, message, frame);
         if frame == 0 {
             self.times[message].1 = head;
         }
-        self.there[message] = head + service;
         if self.network.ends.have_buses() {
             let bus = time(on_bus, self.network.ends.bus_rate.bytes_per_picosecond());
             let span = bus.max(self.paced(message, wire));
@@ -645,7 +616,6 @@ impl Slow<'_> {
         let begin = (head + service.saturating_sub(span)).max(self.next_taken[message]);
         self.next_taken[message] = begin + span;
         self.times[message].2 = begin + span;
-        self.ends(message);
     }
 
     /// What a receiving adapter's own rate makes of a frame: something where frames are stored.
@@ -668,7 +638,6 @@ impl Slow<'_> {
         *free = begin + bus;
         self.next_taken[message] = begin + pace;
         self.times[message].2 = begin + bus.max(pace);
-        self.ends(message);
     }
 }
 
@@ -704,12 +673,6 @@ fn slow(network: &Network, messages: &[Message]) -> Outcome {
         waiting: BTreeMap::new(),
         leaving: BTreeMap::new(),
         behind: BTreeMap::new(),
-        trimmed: BTreeMap::new(),
-        headers: BTreeMap::new(),
-        wanted: vec![BTreeSet::new(); messages.len()],
-        there: vec![0; messages.len()],
-        ended: vec![0; messages.len()],
-        ended_count: 0,
         ready: BTreeMap::new(),
         is_marked: false,
     };
@@ -741,7 +704,6 @@ fn networks() -> impl Strategy<Value = Network> {
     let headroom = prop_oneof![Just(None), (0_u64..3_000).prop_map(Some)];
     let full = prop_oneof![
         Just(WhenFull::Drop),
-        Just(WhenFull::Trim),
         headroom.prop_map(|headroom_bytes| WhenFull::Pause { headroom_bytes }),
     ];
     let queueing = prop_oneof![Just(Queueing::FirstCome), Just(Queueing::Fair)];
@@ -757,11 +719,7 @@ fn networks() -> impl Strategy<Value = Network> {
                 host_rate: Rate::from_bits_per_second(host_rate),
                 propagation: Time::from_nanoseconds(times.0 * 300),
                 frame: Frame {
-                    payload_bytes: match (buffers.2, frames.0) {
-                        // Short ones are sent again and again for very long.
-                        (WhenFull::Trim, 1..) => 100 + frames.0,
-                        _ => frames.0,
-                    },
+                    payload_bytes: frames.0,
                     header_bytes: frames.1,
                 },
                 buffers: Buffers {

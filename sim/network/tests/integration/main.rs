@@ -12,5 +12,4 @@ mod pause;
 mod queues;
 mod shared;
 mod transfers;
-mod trim;
 mod wormhole;

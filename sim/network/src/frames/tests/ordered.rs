@@ -1,5 +1,5 @@
-//! The rules of links that pause, of trimming, and of flows that take turns, once more, with
-//! everything in one heap.
+//! The rules of links that pause, and of flows that take turns, once more, with everything in one
+//! heap.
 
 use viaduct_topology::Node;
 
@@ -43,7 +43,7 @@ impl Slow<'_> {
 
     pub(super) fn is_ordered(&self) -> bool {
         let buffers = self.network.links.buffers;
-        buffers.may_pause() || buffers.may_trim() || buffers.queueing == Queueing::Fair
+        buffers.may_pause() || buffers.queueing == Queueing::Fair
     }
 
     fn flow(&self, message: usize) -> Flow {
@@ -53,30 +53,20 @@ impl Slow<'_> {
 
     /// A frame comes to a queue.
     pub(super) fn waits(&mut self, now: u64, link: u32, it: (usize, u32, usize, u32)) {
-        let (message, frame, place, from) = it;
-        if self.is_trimmed(message, frame, place) {
-            return self.header_waits(now, link, it);
-        }
+        let (message, frame, _, from) = it;
         let wire = self.bytes(message, frame).0;
         let buffers = self.network.links.buffers;
         let (held, is_told) = self.behind.get(&from).copied().unwrap_or_default();
         let held = held + wire as u64;
-        let waiting = self.waiting.get(&link).into_iter().flatten();
-        let here = waiting.chain(self.leaving.get(&link));
-        let here = here.filter(|it| !self.is_trimmed(it.0, it.1, it.2));
+        let waiting = self.waiting.entry(link).or_default();
+        let here = waiting.iter().chain(self.leaving.get(&link));
         let here: Vec<_> = here.map(|it| (it.0, it.1)).collect();
         let before: u64 = here.iter().map(|it| self.bytes(it.0, it.1).0 as u64).sum();
         let counted = match buffers.may_pause() {
             true => held,
             false => before + wire as u64,
         };
-        let is_full = buffers.bytes_max.is_some_and(|most| counted > most);
-        if is_full && buffers.may_trim() && before > 0 {
-            self.links[link as usize].0.trimmed += 1;
-            self.trimmed.insert((message, frame), place);
-            return self.header_waits(now, link, it);
-        }
-        if is_full && !buffers.may_trim() {
+        if buffers.bytes_max.is_some_and(|most| counted > most) {
             self.links[link as usize].0.lost += 1;
             self.lost[message].push(frame);
             return;
@@ -149,20 +139,12 @@ impl Slow<'_> {
         if self.leaving.contains_key(&link) || self.paused.contains(&link) {
             return;
         }
-        let frames = self.waiting.get(&link).map_or(0, VecDeque::len);
-        let (headers, gone) = self.headers.entry(link).or_default();
-        let next = if !headers.is_empty() && (frames == 0 || *gone < 10) {
-            *gone += u32::from(frames > 0);
-            headers.pop_front().unwrap()
-        } else if frames > 0 {
-            *gone = 0;
-            let place = self.next_place(link).unwrap();
-            self.waiting.get_mut(&link).unwrap().remove(place).unwrap()
-        } else {
+        let Some(place) = self.next_place(link) else {
             return;
         };
+        let next = self.waiting.get_mut(&link).unwrap().remove(place).unwrap();
         self.leaving.insert(link, next);
-        let service = self.service(link, self.wire(next.0, next.1, next.2));
+        let service = self.service(link, self.bytes(next.0, next.1).0);
         self.heap
             .push(Reverse((now + service, Happening::Leaves(link))));
         self.starts(now, next.0, next.1, next.2);
@@ -180,103 +162,6 @@ impl Slow<'_> {
             }
         }
         self.next_begins(now, link);
-    }
-
-    /// Bytes on the link of a frame, or of what is left of it.
-    pub(super) fn wire(&self, message: usize, frame: u32, place: usize) -> f64 {
-        let wire = self.bytes(message, frame).0;
-        let left = f64::from(self.network.links.frame.header_bytes.max(64));
-        match self.is_trimmed(message, frame, place) {
-            true => wire.min(left),
-            false => wire,
-        }
-    }
-
-    pub(super) fn is_trimmed(&self, message: usize, frame: u32, place: usize) -> bool {
-        let from = self.trimmed.get(&(message, frame));
-        from.is_some_and(|from| place >= *from)
-    }
-
-    fn header_waits(&mut self, now: u64, link: u32, it: (usize, u32, usize, u32)) {
-        self.headers.entry(link).or_default().0.push_back(it);
-        self.next_begins(now, link);
-    }
-
-    /// A receiver asks for a frame of which the header has come.
-    pub(super) fn asks(&mut self, time: u64, message: usize, frame: u32) {
-        self.marked[message].push(frame);
-        let back = self.back(message);
-        self.tells(time, message, frame);
-        let Message { ends, flow, .. } = self.messages[message];
-        let wanted = Happening::Wanted {
-            host: ends.0,
-            flow: (ends.1, flow),
-            message,
-            frame,
-        };
-        self.heap.push(Reverse((time + back, wanted)));
-    }
-
-    /// A sender is asked for a frame.
-    pub(super) fn wants(&mut self, now: u64, message: usize, frame: u32) {
-        self.wanted[message].insert(frame);
-        self.trimmed.remove(&(message, frame));
-        self.marked[message].retain(|it| *it != frame);
-        let flow = self.flow(message);
-        let line = self.flows.get_mut(&flow).unwrap();
-        if line.contains(&message) {
-            return;
-        }
-        line.push_front(message);
-        let slowed = self.senders.get(&flow).map_or(0, |slowed| slowed.next);
-        self.next_start[message] = self.next_start[message].max(now).max(slowed);
-        let is_first = line.len() == 1;
-        let (turns, is_awake) = self.turns.get_mut(&flow.0).unwrap();
-        if is_first {
-            turns.push_back((flow.1, flow.2));
-        }
-        if !core::mem::replace(is_awake, true) || self.idle.contains_key(&flow.0) {
-            self.look(now, flow.0);
-        }
-    }
-
-    /// The frame of a message that is sent next.
-    pub(super) fn next_frame(&mut self, message: usize) -> u32 {
-        self.wanted[message].pop_first().unwrap_or_else(|| {
-            self.sent[message] += 1;
-            self.sent[message] - 1
-        })
-    }
-
-    /// A message has ended, if nothing of it is missing.
-    pub(super) fn ends(&mut self, message: usize) {
-        self.ended_count += 1;
-        self.ended[message] = self.ended_count;
-    }
-
-    /// A host takes the messages of a flow in the order of their sending.
-    pub(super) fn keep_order(&mut self) {
-        if !self.network.links.buffers.may_trim() {
-            return;
-        }
-        let mut order: Vec<usize> = (0..self.messages.len()).collect();
-        order.sort_by_key(|message| (self.flow(*message), self.messages[*message].at));
-        // The flow, when all before have come, the last of them to end, and when the one before
-        // did.
-        let mut before = (None, 0, 0, 0);
-        for message in order {
-            let flow = Some(self.flow(message));
-            if before.0 != flow {
-                before = (flow, 0, 0, 0);
-            }
-            let times = &mut self.times[message];
-            times.1 = times.1.max(before.1);
-            if self.ended[message] < before.2 {
-                times.2 = times.2.max(before.3);
-            }
-            let ended = self.ended[message].max(before.2);
-            before = (flow, self.there[message].max(before.1), ended, times.2);
-        }
     }
 
     pub(super) fn hears(&mut self, now: u64, link: u32, pauses: bool) {
