@@ -9,12 +9,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use station::{ALL, Post, Remote, Station};
-use viaduct_rdma::verbs::flags::send;
+use viaduct_rdma::verbs::flags::{attribute, send};
 use viaduct_rdma::verbs::{
     AsyncEventType, CompletionStatus, PortState, QueuePairState, QueuePairType, SendOpcode,
 };
 
-const CASES: [(&str, fn()); 13] = [
+const CASES: [(&str, fn()); 14] = [
     (
         "a_reliable_connection_hides_loss",
         a_reliable_connection_hides_loss,
@@ -63,6 +63,10 @@ const CASES: [(&str, fn()); 13] = [
     (
         "a_side_that_only_waits_hears_of_a_dead_peer_if_asked",
         a_side_that_only_waits_hears_of_a_dead_peer_if_asked,
+    ),
+    (
+        "only_who_waits_for_a_dead_peer_hears_of_it",
+        only_who_waits_for_a_dead_peer_hears_of_it,
     ),
 ];
 
@@ -115,7 +119,7 @@ const PATIENT: Patience = Patience {
 /// Connects the newest queue pairs of two sides, and tells the key and the address of the memory
 /// of the second, and the number of its queue pair.
 fn connect(near: &mut Remote, far: &mut Remote, kind: QueuePairType, patience: Patience) -> Peer {
-    connect_pair(near, far, kind, patience, 0)
+    connect_pair(near, far, kind, patience, [0, 0])
 }
 
 /// What a sender knows of its peer.
@@ -126,12 +130,13 @@ struct Peer {
     number: u64,
 }
 
+/// As [`connect`], where the queue pairs have these places at their sides.
 fn connect_pair(
     near: &mut Remote,
     far: &mut Remote,
     kind: QueuePairType,
     patience: Patience,
-    index: u64,
+    [near_place, far_place]: [u64; 2],
 ) -> Peer {
     let kind = u64::from(kind.number());
     let one = near.done("pair", &[kind, 1, 64])[0];
@@ -141,9 +146,9 @@ fn connect_pair(
         retries,
         not_ready_retries,
     } = patience;
-    let up = |peer| {
+    let up = |place, peer| {
         [
-            index,
+            place,
             peer,
             u64::from(ALL),
             timeout,
@@ -151,8 +156,8 @@ fn connect_pair(
             not_ready_retries,
         ]
     };
-    far.done("up", &up(one));
-    near.done("up", &up(two));
+    far.done("up", &up(far_place, one));
+    near.done("up", &up(near_place, two));
     let region = far.done("region", &[u64::from(ALL)]);
     Peer {
         key: region[0],
@@ -419,7 +424,7 @@ fn a_queue_pair_breaks_and_another_works() {
     for _ in 0..succeeded {
         assert_eq!(far.received().status, SUCCESS);
     }
-    connect_pair(&mut near, &mut far, QueuePairType::Rc, PATIENT, 1);
+    connect_pair(&mut near, &mut far, QueuePairType::Rc, PATIENT, [1, 1]);
     for request in 0..8 {
         far.done("receive", &[1, 20 + request, 0, 1024]);
         let post = message(request, 8);
@@ -549,4 +554,82 @@ fn a_side_that_only_waits_hears_of_a_dead_peer_if_asked() {
     let exceeded = CompletionStatus::RetryExceededError as u64;
     assert_eq!(near.sent().status, exceeded);
     assert_eq!(near.received().status, flushed);
+}
+
+/// What `--report-dead-peers` does not touch: other peers' queue pairs, unreliable ones, those with
+/// sends, and those that do not hear any more.
+fn only_who_waits_for_a_dead_peer_hears_of_it() {
+    let mut near = Remote::start_with(&[("VIADUCT_RDMA_REPORT_DEAD_PEERS", "1")]);
+    let (mut dying, mut living) = (Remote::start(), Remote::start());
+    let hurry = Patience {
+        retries: 0,
+        ..PATIENT
+    };
+    let (waiting, unreliable, of_living, sending, broken) = (0, 1, 2, 3, 4);
+    connect_pair(
+        &mut near,
+        &mut dying,
+        QueuePairType::Rc,
+        hurry,
+        [waiting, 0],
+    );
+    connect_pair(
+        &mut near,
+        &mut dying,
+        QueuePairType::Uc,
+        hurry,
+        [unreliable, 1],
+    );
+    connect_pair(
+        &mut near,
+        &mut living,
+        QueuePairType::Rc,
+        hurry,
+        [of_living, 0],
+    );
+    connect_pair(
+        &mut near,
+        &mut dying,
+        QueuePairType::Rc,
+        hurry,
+        [sending, 2],
+    );
+    near.done("shared", &[4]);
+    connect_pair(&mut near, &mut dying, QueuePairType::Rc, hurry, [broken, 3]);
+    let error = u64::from(QueuePairState::Error.number());
+    near.done("modify", &[broken, error, u64::from(attribute::STATE)]);
+    let last_reached = AsyncEventType::LastRequestReached as u64;
+    assert_eq!(near.event(), (last_reached, 100 + broken));
+    // Each has heard of near, and near of each.
+    for (peer, pair) in [(&mut dying, waiting), (&mut living, of_living)] {
+        for request in 0..2 {
+            near.done("receive", &[pair, 10 * pair + request, 0, 64]);
+        }
+        peer.send(message(0, 8));
+        assert_eq!(peer.sent().status, SUCCESS);
+        assert_eq!(near.received().status, SUCCESS);
+    }
+    near.done("receive", &[unreliable, 70, 0, 64]);
+    // It finds no receive, and is tried again for ever.
+    near.send(Post {
+        pair: sending,
+        ..message(7, 8)
+    });
+    near.nothing_sent();
+    drop(dying);
+    let flushed = CompletionStatus::FlushError as u64;
+    let done = near.received();
+    assert_eq!((done.request, done.status), (10 * waiting + 1, flushed));
+    let done = near.sent();
+    let exceeded = CompletionStatus::RetryExceededError as u64;
+    assert_eq!((done.request, done.status), (7, exceeded));
+    near.nothing_received();
+    let ready = u64::from(QueuePairState::ReadyToSend.number());
+    let states = [waiting, unreliable, of_living, sending, broken];
+    let states = states.map(|pair| near.done("state", &[pair])[0]);
+    assert_eq!(states, [error, ready, ready, error, error]);
+    assert_eq!(near.done("event", &[0]), [0_u64; 0], "nothing else is told");
+    living.send(message(1, 8));
+    let done = near.received();
+    assert_eq!((done.request, done.status), (10 * of_living + 1, SUCCESS));
 }
