@@ -9,7 +9,7 @@ use crate::message::Message;
 use crate::programs::OF_PROGRAM;
 use crate::result::{Drops, MessageCounts, MessageRow, SeriesRow};
 use crate::why::Chooser;
-use viaduct_hardware::{STAGES, Stage};
+use viaduct_hardware::STAGES;
 
 /// Marks the numbers of drawn messages where there are programs, which have numbers of their own.
 pub(crate) const AROUND: u64 = 1 << 63;
@@ -117,26 +117,12 @@ impl Accounting {
         }
     }
 
-    /// The same of a message that went the direct way: waited until its flow began, moved until
-    /// `moved`, and arrived at `now`.
-    pub(crate) fn delivered_directly(
-        &mut self,
-        message: &Message,
-        hosts: (u32, u32),
-        moved: Time,
-        now: Time,
-    ) {
-        let begun = message.mark;
-        let queued = message.queued_directly(moved);
-        let transfer = moved - begun - queued;
+    /// The same of a message that went the direct way, and arrived at `now`.
+    pub(crate) fn delivered_directly(&mut self, message: &Message, hosts: (u32, u32), now: Time) {
         let latency = now - message.posted;
+        let queued = message.queued_directly();
         let is_measured = self.record(message, hosts, latency, queued);
-        let spans = [
-            (Stage::Buffer, begun - message.posted),
-            (Stage::Transfer, transfer),
-            (Stage::Queued, queued),
-            (Stage::Network, now - moved),
-        ];
+        let spans = message.spans_directly(now);
         if is_measured {
             for (stage, span) in spans {
                 self.stages[stage as usize] += span.picoseconds();

@@ -215,9 +215,7 @@ impl<P: Programs> Cluster<P> {
             let nic = &mut self.nics[hosts.1 as usize];
             nic.finish_receive(message.target_vi, work, ReceiveOutcome::Placed);
         }
-        let moved = message.tail_arrives - message.head_delay;
-        self.accounting
-            .delivered_directly(message, hosts, moved, now);
+        self.accounting.delivered_directly(message, hosts, now);
         let repost = self.take_completions(target);
         if self.operations.is_some() {
             self.note_taken(id);

@@ -49,6 +49,10 @@
 //! trace` has a `Recorder` (`record.rs`) in the follower's place, which keeps what some messages
 //! use and what other devices move beside them, and runs once.
 //!
+//! `viaduct why --critical-path` runs twice as well (`why/critical_path.rs`): the first run keeps
+//! which operation freed which (`operations/causes.rs`), from which the path is read backwards, and
+//! the second keeps the times of its steps.
+//!
 //! Messages of programs take the same way. `programs.rs` says what a cluster asks of those who have
 //! programs and what it tells them, and `programs/carry.rs` what is of their own at both ends: a
 //! message starts when the semantics lets it, which may be later than its turn; its bytes are taken

@@ -192,9 +192,27 @@ impl Message {
         Time::from_picoseconds(self.stages[Stage::Queued as usize])
     }
 
-    /// The same of one that goes the direct way and has moved all its bytes at `moved`.
-    pub(crate) fn queued_directly(&self, moved: Time) -> Time {
-        (moved - self.mark).saturating_sub(self.unshared)
+    /// The same of one that goes the direct way and has moved all its bytes.
+    pub(crate) fn queued_directly(&self) -> Time {
+        (self.moved_directly() - self.mark).saturating_sub(self.unshared)
+    }
+
+    /// When one that goes the direct way had moved all its bytes.
+    fn moved_directly(&self) -> Time {
+        self.tail_arrives - self.head_delay
+    }
+
+    /// Where the time of one went that went the direct way, and arrived at a time: it waited until
+    /// its flow began, and moved.
+    pub(crate) fn spans_directly(&self, arrived: Time) -> [(Stage, Time); 4] {
+        let (begun, moved) = (self.mark, self.moved_directly());
+        let queued = self.queued_directly();
+        [
+            (Stage::Buffer, begun - self.posted),
+            (Stage::Transfer, moved - begun - queued),
+            (Stage::Queued, queued),
+            (Stage::Network, arrived - moved),
+        ]
     }
 
     /// Accounts for the time up to `until` in `stage`.

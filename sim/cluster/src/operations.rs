@@ -22,6 +22,8 @@
 //!
 //! At the end of a run [`Stalled`] says what has not ended, and who waits for whom.
 
+mod causes;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,6 +32,7 @@ use viaduct_operations::{
     After, Dependencies, Graph, Kind, Matching, NAMES_MAX, Operation, OperationId, Stalled,
 };
 
+pub(crate) use self::causes::{Activity, Causes, Leg, Links, Timed};
 use crate::accounting::AROUND;
 use crate::cluster::Cluster;
 use crate::config::ClusterConfig;
@@ -39,12 +42,12 @@ use crate::message::MessageId;
 use crate::programs::Programs;
 use crate::result::{ApplicationResult, RankRow, Warning};
 use crate::trace::Span;
-use crate::why::Work;
+use crate::why::{Record, Work};
 use crate::workload::{Application, MessageOperation, Places};
 
 /// What a message is to the operation that it belongs to.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Role {
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Role {
     /// Bytes of an eager send, or a piece of them.
     Eager = 0,
     /// Of a rendezvous: whether the receiver is there.
@@ -53,6 +56,29 @@ enum Role {
     Clearance = 2,
     /// Bytes of a rendezvous, or a piece of them.
     Data = 3,
+}
+
+impl Role {
+    /// Its name in files.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Eager => "eager",
+            Self::Request => "request",
+            Self::Clearance => "clearance",
+            Self::Data => "data",
+        }
+    }
+}
+
+/// How a send is carried out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Way {
+    /// By the local link, to a rank of the same host.
+    Local,
+    /// Its bytes are posted at once.
+    Eager,
+    /// Its receiver is asked for, first.
+    Rendezvous,
 }
 
 /// An operation and the role of a message in it: the latter in the two highest bits.
@@ -126,6 +152,8 @@ pub(crate) struct Operations {
     /// Whether something was not begun, since no traffic is posted any more.
     is_cut: bool,
     mismatches: Vec<(OperationId, OperationId)>,
+    /// What is kept for the critical path; only where that is asked for.
+    pub(crate) causes: Option<Causes>,
 }
 
 impl Operations {
@@ -155,6 +183,7 @@ impl Operations {
             local_messages: 0,
             is_cut: false,
             mismatches: Vec::new(),
+            causes: None,
             places,
             application,
         }))
@@ -171,8 +200,11 @@ impl Operations {
     /// Something of an operation has happened: what waits for it alone is free.
     fn happened(&mut self, rank: u32, id: OperationId, what: After) {
         let graph = self.application.graph();
-        let free = &mut self.free;
+        let (free, causes) = (&mut self.free, &mut self.causes);
         self.dependencies.happened(graph, id, what, |waiter| {
+            if let Some(causes) = causes {
+                causes.freed(waiter, id, what);
+            }
             free.push((rank, graph.operation(waiter).kind, waiter));
         });
     }
@@ -180,7 +212,51 @@ impl Operations {
     fn end(&mut self, rank: u32, id: OperationId, now: Time) {
         self.ended += 1;
         self.ranks[rank as usize].end = now;
+        if let Some(causes) = &mut self.causes {
+            causes.ended(id, now);
+        }
         self.happened(rank, id, After::End);
+    }
+
+    fn way(&self, send: OperationId) -> Way {
+        let graph = self.graph();
+        let operation = graph.operation(send);
+        match self.places.is_local(graph.rank_of(send), operation.peer) {
+            true => Way::Local,
+            false if self.application.is_eager(operation.amount) => Way::Eager,
+            false => Way::Rendezvous,
+        }
+    }
+
+    /// The host of a rank.
+    pub(crate) fn host_of(&self, rank: u32) -> u32 {
+        self.places.host_of(rank)
+    }
+
+    /// The critical path, if who freed whom was kept.
+    pub(crate) fn critical_path(&self) -> Option<Vec<Leg>> {
+        match &self.causes {
+            Some(Causes::Links(links)) => Some(links.path(self.graph(), |send| self.way(send))),
+            _ => None,
+        }
+    }
+
+    /// A send and a receive match, at the moment of the one or the other.
+    fn matched(&mut self, send: OperationId, receive: OperationId, is_by_message: bool) {
+        if let Some(causes) = &mut self.causes {
+            causes.matched(send, receive, is_by_message);
+        }
+    }
+
+    /// An activity begins, which the critical path may be made of.
+    fn begins(&mut self, operation: OperationId, activity: Activity, now: Time) {
+        if let Some(timed) = self.timed(operation, activity) {
+            timed.begin = now;
+        }
+    }
+
+    fn timed(&mut self, operation: OperationId, activity: Activity) -> Option<&mut Timed> {
+        self.causes.as_mut()?.timed(operation, activity)
     }
 
     /// One of several pieces has passed; whether it was the last. Counts are made of the number of
@@ -293,6 +369,7 @@ impl<P: Programs> Cluster<P> {
                 };
                 let (source, tag) = (operation.peer, operation.tag);
                 if let Some(send) = operations.matching.post(rank, source, tag, id) {
+                    operations.matched(send, id, false);
                     self.take(send, (rank, id));
                 }
             }
@@ -329,11 +406,22 @@ impl<P: Programs> Cluster<P> {
             return;
         }
         if place & COMES != 0 {
-            self.offer(id);
+            self.note_come(id);
         } else if let Some(operations) = &mut self.operations {
             operations.end(rank, id, now);
         }
         self.begin_free();
+    }
+
+    /// A message within a host has come.
+    fn note_come(&mut self, send: OperationId) {
+        let now = self.queue.now();
+        if let Some(operations) = &mut self.operations
+            && let Some(timed) = operations.timed(send, Activity::LocalMessage)
+        {
+            timed.end = now;
+        }
+        self.offer(send);
     }
 
     fn compute(&mut self, rank: u32, id: OperationId, operation: Operation) {
@@ -360,6 +448,9 @@ impl<P: Programs> Cluster<P> {
         if processor == 0 {
             account.computing_first = account.computing_first.saturating_add(end - begin);
         }
+        if let Some(timed) = operations.timed(id, Activity::Compute) {
+            (timed.begin, timed.waited) = (now, begin - now);
+        }
         self.end_at(rank, id, end);
     }
 
@@ -367,12 +458,12 @@ impl<P: Programs> Cluster<P> {
         let Some(operations) = &self.operations else {
             return;
         };
-        if operations.places.is_local(rank, operation.peer) {
-            return self.send_locally(rank, id, operation);
-        }
-        match operations.application.is_eager(operation.amount) {
-            true => self.post_bytes(id, Role::Eager),
-            false => self.post_part(rank, operation.peer, 0, Part::new(id, Role::Request)),
+        match operations.way(id) {
+            Way::Local => self.send_locally(rank, id, operation),
+            Way::Eager => self.post_bytes(id, Role::Eager),
+            Way::Rendezvous => {
+                self.post_part(rank, operation.peer, 0, Part::new(id, Role::Request));
+            }
         }
     }
 
@@ -392,6 +483,8 @@ impl<P: Programs> Cluster<P> {
         let sent = account.local_free.max(now) + Time::from_picoseconds(span);
         account.local_free = sent;
         operations.local_messages += 1;
+        operations.begins(id, Activity::LocalSend, now);
+        operations.begins(id, Activity::LocalMessage, now);
         operations.going += 1;
         let comes = sent.saturating_add(link.latency);
         self.queue.schedule(comes, Event::Operation(id | COMES));
@@ -400,6 +493,7 @@ impl<P: Programs> Cluster<P> {
 
     /// Posts the bytes of a send, in as many pieces as it takes.
     fn post_bytes(&mut self, send: OperationId, role: Role) {
+        let now = self.queue.now();
         let Some(operations) = &mut self.operations else {
             return;
         };
@@ -409,6 +503,9 @@ impl<P: Programs> Cluster<P> {
         let each = operations.application.protocol().piece_bytes;
         if role == Role::Data {
             operations.going += u64::from(pieces);
+            operations.begins(send, Activity::Leave, now);
+        } else {
+            operations.begins(send, Activity::Post, now);
         }
         let part = Part::new(send, role);
         for _ in 1..pieces {
@@ -419,9 +516,11 @@ impl<P: Programs> Cluster<P> {
 
     /// Posts a message from one rank to another.
     fn post_part(&mut self, from: u32, to: u32, bytes: u32, part: Part) {
+        let now = self.queue.now();
         let Some(operations) = &mut self.operations else {
             return;
         };
+        operations.begins(part.send(), Activity::Message(part.role()), now);
         operations.parts.push(part);
         let places = &operations.places;
         let (source, target) = (places.process_of(from), places.process_of(to));
@@ -483,7 +582,6 @@ impl<P: Programs> Cluster<P> {
 
     /// The application has a message.
     pub(crate) fn note_taken(&mut self, id: MessageId) {
-        let now = self.queue.now();
         let number = self.messages.get(id).number;
         let Some(operations) = &mut self.operations else {
             return;
@@ -499,17 +597,57 @@ impl<P: Programs> Cluster<P> {
                 return;
             }
         }
+        if operations.timed(send, Activity::Message(role)).is_some() {
+            self.time_message(id, Activity::Message(role), send);
+        }
         match role {
             Role::Eager | Role::Request => self.offer(send),
             Role::Clearance => self.post_bytes(send, Role::Data),
-            Role::Data => {
-                if let Some(receive) = operations.cleared.remove(&send) {
-                    let rank = operations.graph().operation(send).peer;
-                    operations.end(rank, receive, now);
-                }
-            }
+            Role::Data => self.end_receive(send),
         }
         self.begin_free();
+    }
+
+    /// The bytes of a rendezvous are there.
+    fn end_receive(&mut self, send: OperationId) {
+        let now = self.queue.now();
+        if let Some(operations) = &mut self.operations
+            && let Some(receive) = operations.cleared.remove(&send)
+        {
+            let rank = operations.graph().operation(send).peer;
+            operations.end(rank, receive, now);
+        }
+    }
+
+    /// A message of the critical path was taken now.
+    #[cold]
+    fn time_message(&mut self, id: MessageId, activity: Activity, send: OperationId) {
+        let now = self.queue.now();
+        let record = self.record_of(id);
+        if let Some(operations) = &mut self.operations
+            && let Some(timed) = operations.timed(send, activity)
+        {
+            (timed.end, timed.message) = (now, Some(record));
+        }
+    }
+
+    /// A message that its receiver has now.
+    fn record_of(&self, id: MessageId) -> Record {
+        let now = self.queue.now();
+        let message = self.messages.get(id);
+        let mut stages = message.stages;
+        if self.is_direct {
+            for (stage, span) in message.spans_directly(now) {
+                stages[stage as usize] = span.picoseconds();
+            }
+        }
+        Record {
+            message: message.name(self.processes_per_host),
+            posted: message.posted,
+            latency: now - message.posted,
+            floor: message.floor,
+            stages,
+        }
     }
 
     /// A message or the request of one has come: it takes a receive, or waits for one.
@@ -520,6 +658,7 @@ impl<P: Programs> Cluster<P> {
         let source = operations.graph().rank_of(send);
         let Operation { peer, tag, .. } = operations.graph().operation(send);
         if let Some(receive) = operations.matching.arrive(peer, source, tag, send) {
+            operations.matched(send, receive, true);
             self.take(send, (peer, receive));
         }
     }
@@ -536,8 +675,7 @@ impl<P: Programs> Cluster<P> {
         if amount != graph.operation(receive).amount && operations.mismatches.len() < NAMES_MAX {
             operations.mismatches.push((send, receive));
         }
-        let is_local = operations.places.is_local(source, rank);
-        if is_local || operations.application.is_eager(amount) {
+        if operations.way(send) != Way::Rendezvous {
             operations.end(rank, receive, now);
             return;
         }

@@ -87,7 +87,7 @@ impl<P: Programs> Cluster<P> {
                 } else if message.tail_arrives == Time::MAX {
                     Time::ZERO
                 } else {
-                    message.queued_directly(message.tail_arrives - message.head_delay)
+                    message.queued_directly()
                 };
                 self.accounting
                     .dropped(message, hosts, drop_cause(reason), queued, now);

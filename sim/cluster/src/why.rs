@@ -8,6 +8,7 @@
 
 mod account;
 mod choose;
+mod critical_path;
 mod sharing;
 
 use core::ops::ControlFlow;
@@ -16,7 +17,8 @@ use thiserror::Error;
 use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkId};
 
-pub(crate) use self::choose::{Candidate, Chooser};
+pub(crate) use self::choose::{Candidate, Chooser, Record};
+pub use self::critical_path::{CriticalPath, Doing, Step, critical_path};
 use crate::cluster::{Cluster, Progress};
 use crate::config::ClusterConfig;
 use crate::error::RunError;
@@ -62,6 +64,9 @@ pub enum WhyError {
     /// None was delivered of those posted after the warm-up.
     #[error("no message was measured")]
     NothingMeasured,
+    /// The traffic is no graph of operations.
+    #[error("there is no critical path: the traffic is no graph of operations")]
+    NoApplication,
 }
 
 /// A message, and between whom it went.

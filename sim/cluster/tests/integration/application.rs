@@ -18,14 +18,19 @@ use viaduct_topology::{Ports, Topology};
 use crate::common::{costly_host, ideal_host, nanoseconds, run, scenario};
 
 /// Eager whatever the size, with one descriptor.
-const EAGER: Protocol = Protocol {
+pub(crate) const EAGER: Protocol = Protocol {
     eager_bytes: u64::MAX,
     piece_bytes: 1 << 30,
     local: None,
 };
 
 /// One switch, links of 1 Gbit/s, 100 ns each, and 300 ns in the switch.
-fn config(graph: Graph, host: HostModel, protocol: Protocol, each: u32) -> ClusterConfig {
+pub(crate) fn config(
+    graph: Graph,
+    host: HostModel,
+    protocol: Protocol,
+    each: u32,
+) -> ClusterConfig {
     let hosts = graph.ranks().div_ceil(each).max(2);
     let mut config = scenario(
         Topology::single_switch(hosts, Ports(hosts)).unwrap(),
@@ -64,7 +69,7 @@ fn makespan(config: &ClusterConfig) -> Time {
 }
 
 /// Operations of each rank, each after the end of the one before.
-fn chains(ranks: &[&[Operation]]) -> Graph {
+pub(crate) fn chains(ranks: &[&[Operation]]) -> Graph {
     let mut builder = Builder::new(ranks.len() as u32);
     for of_rank in ranks {
         for (place, operation) in (0..).zip(*of_rank) {
@@ -78,11 +83,11 @@ fn chains(ranks: &[&[Operation]]) -> Graph {
     builder.finish()
 }
 
-const fn send(bytes: u64, to: u32) -> Operation {
+pub(crate) const fn send(bytes: u64, to: u32) -> Operation {
     Operation::send(bytes, to)
 }
 
-const fn receive(bytes: u64, from: u32) -> Operation {
+pub(crate) const fn receive(bytes: u64, from: u32) -> Operation {
     Operation::receive(bytes, from)
 }
 

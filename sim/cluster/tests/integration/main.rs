@@ -4,6 +4,7 @@
 
 mod application;
 mod common;
+mod critical_path;
 mod exact;
 mod failures;
 mod full_queues;
