@@ -108,6 +108,19 @@ def test_why_explains_a_message_of_the_run() -> None:
         result.why(1, quantile=0.5)
 
 
+def test_a_critical_path_adds_up_and_drawn_traffic_has_none() -> None:
+    net = via.Network.single_switch(4, rate="1 Gbit/s", nic="rnic-gen4")
+    result = net.run(traffic=via.collective("all-reduce", bytes="64 KiB"))
+    path = result.critical_path()
+    assert path.document["digest"] == result.digest
+    assert sum(step["time_ps"] for step in path.document["steps"]) == path.document["makespan_ps"]
+    assert result.application is not None
+    assert path.document["makespan_ps"] / 1e6 == pytest.approx(result.application["makespan_us"])
+    assert "critical path" in str(path)
+    with pytest.raises(via.RunError, match=r"no graph of operations\nhelp: run a collective"):
+        via.study("torus-1024", set=SHORT).run(seed=3).critical_path()
+
+
 def test_progress_is_told_while_other_threads_run() -> None:
     ticks = 0
     is_over = threading.Event()

@@ -84,6 +84,9 @@ class Run:
         quantile: float | None,
         report: Callable[[float, float, int], object] | None,
     ) -> tuple[str, str]: ...
+    def critical_path(
+        self, report: Callable[[float, float, int], object] | None
+    ) -> tuple[str, str]: ...
 
 @final
 class Table:

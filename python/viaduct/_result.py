@@ -84,7 +84,7 @@ class Warning:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Where the time of one message went; its text is what `viaduct why` prints."""
+    """Where the time of a message or an application went; its text is what `viaduct why` prints."""
 
     text: str
     document: dict[str, Any]
@@ -143,6 +143,9 @@ class _Run:
 
     def why(self, message: int | None, quantile: float | None) -> tuple[str, str]:
         return self._whole().why(message, quantile, None)
+
+    def critical_path(self) -> tuple[str, str]:
+        return self._whole().critical_path(None)
 
     def _whole(self) -> _native.Run:
         if self._native is None:
@@ -347,6 +350,26 @@ class Result:
         if isinstance(quantile, str) or (quantile is not None and not 0.0 <= quantile <= 1.0):
             raise ValueError(f"quantile is a share from 0 to 1, not {quantile!r}")
         text, document = self._run.why(message, quantile)
+        return Explanation(text, json.loads(document))
+
+    def critical_path(self) -> Explanation:
+        """Say what the application waited for, step by step; this runs the scenario twice.
+
+        Raises
+        ------
+        RunError
+            If the traffic is no graph of operations.
+
+        Examples
+        --------
+        >>> import viaduct as via
+        >>> net = via.Network.single_switch(4, rate="1 Gbit/s")
+        >>> result = net.run(traffic=via.collective("barrier"))
+        >>> steps = result.critical_path().document["steps"]
+        >>> [step["kind"] for step in steps]
+        ['eager', 'eager']
+        """
+        text, document = self._run.critical_path()
         return Explanation(text, json.loads(document))
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:

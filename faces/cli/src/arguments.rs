@@ -64,10 +64,12 @@ pub(crate) enum Command {
         viaduct reproduce --markdown"
     )]
     Reproduce(ReproduceArguments),
-    /// Run a study and say where the time of one message went, and for whom it waited
+    /// Run a study and say where the time of one message went, and for whom it waited; or what an
+    /// application waited for
     #[command(after_help = "Examples:\n  viaduct why torus-1024 --slowest\n  \
         viaduct why torus-1024 --quantile 0.99\n  \
-        viaduct why bus-contention --message 1000 --json")]
+        viaduct why bus-contention --message 1000 --json\n  \
+        viaduct why all-reduce.toml --critical-path")]
     Why(WhyArguments),
     /// Run a study over values of its keys: each combination, with several seeds
     #[command(after_help = "Examples:\n  \

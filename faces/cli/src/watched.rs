@@ -81,7 +81,7 @@ fn is_a_sweep(command: &str, scenario: &str, plan: &Plan) -> Failure {
         .collect();
     Failure::new(
         format!(
-            "`{scenario}` is a sweep of {} points, and a message belongs to one of them",
+            "`{scenario}` is a sweep of {} points, and `viaduct {command}` looks at one of them",
             plan.cells.len()
         ),
         format!("choose a point, as in `viaduct {command} {scenario}{point}`"),

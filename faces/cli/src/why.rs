@@ -1,10 +1,17 @@
-//! `viaduct why`: where every picosecond of one message went.
+//! `viaduct why`: where every picosecond of one message went, or of a whole application.
 
 use std::cmp::Reverse;
 
 use clap::Args;
-use viaduct_cluster::why::{Choice, Explanation, Fate, WhyError, explain};
-use viaduct_report::{Explained, explanation_document, explanation_text};
+use viaduct_cluster::config::ClusterConfig;
+use viaduct_cluster::why::{
+    Choice, CriticalPath, Doing, Explanation, Fate, WhyError, critical_path, explain,
+};
+use viaduct_engine::Time;
+use viaduct_report::{
+    Explained, ExplainedPath, critical_path_document, critical_path_text, explanation_document,
+    explanation_text,
+};
 
 use crate::arguments::ScenarioArguments;
 use crate::describe;
@@ -30,7 +37,7 @@ pub(crate) struct WhyArguments {
     pub(crate) quiet: bool,
 }
 
-/// Which message.
+/// Which message, or that it is the application.
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
 pub(crate) struct ChoiceArguments {
@@ -43,14 +50,20 @@ pub(crate) struct ChoiceArguments {
     /// The measured message at this quantile of latency, 0 to 1
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(crate) quantile: Option<f64>,
+    /// No message, but the application, a graph of operations or a collective: which operations and
+    /// messages it waited for, one after the other, from its start to its end
+    #[arg(long)]
+    pub(crate) critical_path: bool,
 }
 
 impl ChoiceArguments {
-    fn choice(&self) -> Choice {
-        match (self.message, self.quantile) {
-            (Some(number), _) => Choice::Message(number),
-            (None, Some(quantile)) => Choice::Quantile(quantile),
-            (None, None) => Choice::Slowest,
+    /// None if it is the application.
+    fn choice(&self) -> Option<Choice> {
+        match (self.message, self.quantile, self.critical_path) {
+            (Some(number), ..) => Some(Choice::Message(number)),
+            (None, Some(quantile), _) => Some(Choice::Quantile(quantile)),
+            (None, None, false) => Some(Choice::Slowest),
+            (None, None, true) => None,
         }
     }
 }
@@ -62,57 +75,116 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs a study twice and explains one of its messages.
+/// What was found out, and how it is told.
+struct Told {
+    text: String,
+    document: String,
+    /// The number of the message to ask for next.
+    next: Option<u64>,
+    events: u64,
+    violations: Vec<String>,
+}
+
+/// Runs a study twice and explains one of its messages, or its application.
 pub(crate) fn why(arguments: &WhyArguments) -> Result<Exit, Failure> {
     let scenario = &arguments.scenario;
     let watched = WatchedRun::new("why", scenario, arguments.seed, 2, arguments.quiet)?;
-    let (plan, config) = (watched.plan(), watched.config());
-    let choice = arguments.choice.choice();
-    let explained = explain(config, choice, &mut |time, progress| {
-        watched.follow(time, &progress)
-    });
-    let explanation = match explained {
-        Ok(explanation) => explanation,
+    let (study, config) = (&watched.plan().study, watched.config());
+    let told = match arguments.choice.choice() {
+        Some(choice) => message(study, config, choice, &watched),
+        None => application(study, config, &watched),
+    };
+    let told = match told {
+        Ok(told) => told,
         Err(WhyError::Interrupted) => return Ok(Exit::Interrupted),
-        Err(error) => return Err(refused(&plan.study, &error)),
+        Err(error) => return Err(refused(study, &error)),
     };
     for run in 0..2 {
-        watched.bar.run_done(run, explanation.events);
+        watched.bar.run_done(run, told.events);
     }
     watched.bar.finish();
-    let explained = Explained {
-        study: &plan.study,
-        version: VERSION,
-        config,
-        choice,
-        explanation: &explanation,
-    };
     if arguments.json {
-        output::result(&explanation_document(&explained))?;
+        output::result(&told.document)?;
     } else {
-        let headline = describe::headline(plan);
-        let next = match arguments.quiet {
-            true => String::new(),
-            false => next_line(arguments, &explanation),
-        };
-        output::result(&format!("{headline}{}{next}", explanation_text(&explained)))?;
+        let headline = describe::headline(watched.plan());
+        let next = told.next.filter(|_| !arguments.quiet);
+        let next = next.map_or(String::new(), |number| next_line(arguments, number));
+        output::result(&format!("{headline}{}{next}", told.text))?;
     }
-    for violation in &explanation.violations {
+    for violation in &told.violations {
         let title = format!("a check of the run on itself failed: {violation}");
         let help = "do not use these results; this is an error in the program, please report it";
         output::message("error", &title, Some(help));
     }
-    Ok(if explanation.violations.is_empty() {
+    Ok(if told.violations.is_empty() {
         Exit::Fine
     } else {
         Exit::AssumptionBroke
     })
 }
 
-/// The message that was met longest, as one more command.
-fn next_line(arguments: &WhyArguments, explanation: &Explanation) -> String {
+fn message(
+    study: &str,
+    config: &ClusterConfig,
+    choice: Choice,
+    watched: &WatchedRun,
+) -> Result<Told, WhyError> {
+    let explanation = explain(config, choice, &mut |time, progress| {
+        watched.follow(time, &progress)
+    })?;
+    let explained = Explained {
+        study,
+        version: VERSION,
+        config,
+        choice,
+        explanation: &explanation,
+    };
+    Ok(Told {
+        text: explanation_text(&explained),
+        document: explanation_document(&explained),
+        next: met_longest(&explanation),
+        events: explanation.events,
+        violations: explanation.violations,
+    })
+}
+
+fn application(
+    study: &str,
+    config: &ClusterConfig,
+    watched: &WatchedRun,
+) -> Result<Told, WhyError> {
+    let path = critical_path(config, &mut |time, progress| {
+        watched.follow(time, &progress)
+    })?;
+    let explained = ExplainedPath {
+        study,
+        version: VERSION,
+        config,
+        path: &path,
+    };
+    Ok(Told {
+        text: critical_path_text(&explained),
+        document: critical_path_document(&explained),
+        next: waited_longest(&path),
+        events: path.events,
+        violations: path.violations,
+    })
+}
+
+/// The message of a critical path that was held up longest by others.
+fn waited_longest(path: &CriticalPath) -> Option<u64> {
+    let waited = path.steps.iter().filter_map(|step| match &step.doing {
+        Doing::Message { message, .. } => Some((step.waited(), Reverse(message.number))),
+        _ => None,
+    });
+    let longest = waited.filter(|(waited, _)| *waited > Time::ZERO).max();
+    longest.map(|(_, Reverse(number))| number)
+}
+
+/// The message that was met longest.
+fn met_longest(explanation: &Explanation) -> Option<u64> {
     let Fate::Delivered(account) = &explanation.fate else {
-        return String::new();
+        return None;
     };
     let waits = account.waits.iter().flat_map(|wait| &wait.longest);
     let shared = account.way.places.iter().flat_map(|place| &place.longest);
@@ -120,9 +192,13 @@ fn next_line(arguments: &WhyArguments, explanation: &Explanation) -> String {
         .chain(shared)
         .filter(|overlap| overlap.message.is_some());
     let longest = met.max_by_key(|overlap| (overlap.time, Reverse(overlap.message)));
-    let Some(message) = longest.and_then(|overlap| overlap.message) else {
-        return String::new();
-    };
+    longest
+        .and_then(|overlap| overlap.message)
+        .map(|message| message.number)
+}
+
+/// A message to look at next, as one more command.
+fn next_line(arguments: &WhyArguments, number: u64) -> String {
     let set: String = arguments
         .scenario
         .overrides
@@ -134,10 +210,9 @@ fn next_line(arguments: &WhyArguments, explanation: &Explanation) -> String {
         .collect();
     let seed = arguments.seed.map(|seed| format!(" --seed {seed}"));
     format!(
-        "\n  next     viaduct why {}{set}{} --message {}\n",
+        "\n  next     viaduct why {}{set}{} --message {number}\n",
         arguments.scenario.scenario,
         seed.unwrap_or_default(),
-        message.number
     )
 }
 
@@ -151,6 +226,11 @@ fn refused(study: &str, error: &WhyError) -> Failure {
         WhyError::NothingMeasured => Failure::new(
             "no message was measured: none was delivered of those posted after the warm-up",
             "run longer or with a shorter warm-up, or ask for one with `--message N`",
+        ),
+        WhyError::NoApplication => Failure::new(
+            format!("{study} has no critical path: its traffic is no graph of operations"),
+            "`traffic.arrivals = \"collective\"` or `\"goal\"` makes one; messages are explained with \
+             `--slowest`, `--quantile` or `--message`",
         ),
         WhyError::Run(error) => Failure::plain(format_args!("{study} cannot be run: {error}")),
         error => Failure::plain(error),

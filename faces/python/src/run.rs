@@ -7,11 +7,11 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
 use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::result::RunResult;
-use viaduct_cluster::why::{Choice, WhyError, explain};
+use viaduct_cluster::why::{Choice, WhyError, critical_path, explain};
 use viaduct_report::{
-    CellOutcome, CellRecord, Cost, Explained, RunDirectory, RunIdentity, RunRecord, ShownCell,
-    ShownRun, ShownStudy, StudyOutcome, Summary, TABLES, cell_table, explanation_document,
-    explanation_text, run_page,
+    CellOutcome, CellRecord, Cost, Explained, ExplainedPath, RunDirectory, RunIdentity, RunRecord,
+    ShownCell, ShownRun, ShownStudy, StudyOutcome, Summary, TABLES, cell_table,
+    critical_path_document, critical_path_text, explanation_document, explanation_text, run_page,
 };
 
 use crate::errors;
@@ -163,18 +163,7 @@ impl Run {
             })
         });
         watch.finish(py)?;
-        let explanation = explained.map_err(|error| match &error {
-            WhyError::Interrupted => PyKeyboardInterrupt::new_err(()),
-            WhyError::NoSuchMessage { posted, .. } if *posted > 0 => {
-                let help = format!("numbers are 0 to {}", posted - 1);
-                errors::run(error, Some(&help))
-            }
-            WhyError::NothingMeasured => errors::run(
-                "no message was measured: none was delivered of those posted after the warm-up",
-                Some("run longer or with a shorter warm-up, or ask for one with message=N"),
-            ),
-            _ => errors::run(error, None),
-        })?;
+        let explanation = explained.map_err(refused)?;
         let summary = self.summary();
         let explained = Explained {
             study: &summary.study,
@@ -187,5 +176,49 @@ impl Run {
             explanation_text(&explained),
             explanation_document(&explained),
         ))
+    }
+
+    /// What the application waited for from its start to its end, as text and as JSON.
+    #[pyo3(signature = (report))]
+    fn critical_path(
+        &self,
+        py: Python<'_>,
+        report: Option<Py<PyAny>>,
+    ) -> PyResult<(String, String)> {
+        let mut watch = Watch::new(report);
+        let path =
+            py.detach(|| critical_path(&self.config, &mut |_, progress| watch.look(&progress)));
+        watch.finish(py)?;
+        let path = path.map_err(refused)?;
+        let summary = self.summary();
+        let explained = ExplainedPath {
+            study: &summary.study,
+            version: &summary.version,
+            config: &self.config,
+            path: &path,
+        };
+        Ok((
+            critical_path_text(&explained),
+            critical_path_document(&explained),
+        ))
+    }
+}
+
+fn refused(error: WhyError) -> PyErr {
+    match &error {
+        WhyError::Interrupted => PyKeyboardInterrupt::new_err(()),
+        WhyError::NoSuchMessage { posted, .. } if *posted > 0 => {
+            let help = format!("numbers are 0 to {}", posted - 1);
+            errors::run(error, Some(&help))
+        }
+        WhyError::NothingMeasured => errors::run(
+            "no message was measured: none was delivered of those posted after the warm-up",
+            Some("run longer or with a shorter warm-up, or ask for one with message=N"),
+        ),
+        WhyError::NoApplication => errors::run(
+            error,
+            Some("run a collective or a GOAL file; `why` explains one message"),
+        ),
+        _ => errors::run(error, None),
     }
 }

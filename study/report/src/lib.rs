@@ -17,7 +17,8 @@
 //! What is shown of a [`ShownStudy`], which is either an outcome or a run directory read again, is
 //! a page ([`run_page`], [`comparison_page`]) or a picture ([`draw`]).
 //!
-//! One message has an [`Explained`] of its own, as text and as an object.
+//! One message has an [`Explained`] of its own, and the critical path of an application an
+//! [`ExplainedPath`], each as text and as an object.
 
 mod across;
 mod directory;
@@ -50,7 +51,10 @@ pub use directory::{
     DirectoryError, REPORT_FILE, RunDirectory, RunIdentity, scenario_file, scenario_hash,
 };
 pub use document::{document, sweep_document};
-pub use explanation::{Explained, explanation_document, explanation_text};
+pub use explanation::{
+    Explained, ExplainedPath, critical_path_document, critical_path_text, explanation_document,
+    explanation_text,
+};
 pub use figure::{count, duration, percent, quantity, scaled_count};
 pub use former::{FormerTables, TableError, read_tables};
 pub use levels::{

@@ -6,6 +6,7 @@ mod browser;
 mod command;
 mod compare;
 mod counts;
+mod critical_path;
 mod endpoints_over_vis;
 mod fit;
 mod goal;

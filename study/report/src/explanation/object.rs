@@ -1,9 +1,10 @@
 //! The one JSON object of `viaduct why --json`.
 
 use serde::Serialize;
+use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::why::{Account, Choice, Fate, MessageName, Overlap, Place};
 
-use super::Explained;
+use super::{Explained, host_name};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -35,7 +36,7 @@ struct Chosen {
 }
 
 #[derive(Serialize)]
-struct Message {
+pub(super) struct Message {
     message: u64,
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     is_around: bool,
@@ -136,7 +137,7 @@ pub fn explanation_document(explained: &Explained<'_>) -> String {
         },
         messages_posted: explanation.messages_posted,
         messages_measured: explanation.messages_measured,
-        message: explained.message_object(explanation.message),
+        message: message_object(explained.config, explanation.message),
         posted_ps: explanation.posted.picoseconds(),
         is_measured: explanation.is_measured,
         outcome,
@@ -149,23 +150,6 @@ pub fn explanation_document(explained: &Explained<'_>) -> String {
 }
 
 impl Explained<'_> {
-    fn message_object(&self, message: MessageName) -> Message {
-        let processes = self.config.hosts.processes;
-        let (source, target) = message.hosts(processes);
-        Message {
-            message: message.number,
-            is_around: message.is_around,
-            source_host: source.0,
-            source_process: message.source % processes,
-            source: self.host_name(source),
-            target_host: target.0,
-            target_process: message.target % processes,
-            target: self.host_name(target),
-            size_bytes: message.bytes,
-            operation: message.operation.name(),
-        }
-    }
-
     fn account_object(&self, account: &Account) -> AccountObject {
         let (latency, floor) = (account.latency.picoseconds(), account.floor.picoseconds());
         let stages = account.stages.iter().map(|stage| StageObject {
@@ -213,10 +197,29 @@ impl Explained<'_> {
 
     fn overlap_objects(&self, overlaps: &[Overlap]) -> Vec<OverlapObject> {
         let object = |overlap: &Overlap| OverlapObject {
-            message: overlap.message.map(|message| self.message_object(message)),
+            message: overlap
+                .message
+                .map(|message| message_object(self.config, message)),
             work: overlap.work.name(),
             time_ps: overlap.time.picoseconds(),
         };
         overlaps.iter().map(object).collect()
+    }
+}
+
+pub(super) fn message_object(config: &ClusterConfig, message: MessageName) -> Message {
+    let processes = config.hosts.processes;
+    let (source, target) = message.hosts(processes);
+    Message {
+        message: message.number,
+        is_around: message.is_around,
+        source_host: source.0,
+        source_process: message.source % processes,
+        source: host_name(config, source),
+        target_host: target.0,
+        target_process: message.target % processes,
+        target: host_name(config, target),
+        size_bytes: message.bytes,
+        operation: message.operation.name(),
     }
 }

@@ -12,7 +12,7 @@ use viaduct_hardware::Stage;
 use viaduct_network::Sharing;
 use viaduct_scenario::format_size;
 
-use super::Explained;
+use super::{Explained, ends, host_name};
 use crate::figure::count;
 
 use crate::screen::{indented, plain_table};
@@ -21,7 +21,7 @@ use crate::summary::tidy;
 /// How many of those who shared a link or a bus longest are shown.
 const SHOWN_A_PLACE: usize = 3;
 
-/// Characters of a bar that stands for the whole latency.
+/// Characters of a bar that stands for the whole.
 const BAR_WIDTH: u64 = 20;
 
 /// The explanation for a terminal. Ends with a line feed.
@@ -42,7 +42,7 @@ pub fn explanation_text(explained: &Explained<'_>) -> String {
             };
             text += &format!(
                 "  dropped  at host {} after {} us, at {} s: {why}\n",
-                explained.host_name(host),
+                host_name(explained.config, host),
                 exact_us((*at - explanation.posted).picoseconds()),
                 exact_s(at.picoseconds()),
             );
@@ -88,7 +88,7 @@ fn head(explained: &Explained<'_>) -> String {
         "  message  {} of {} (numbered from 0){choice}\n  way      {}, {}{operation}, posted at {} s\n",
         message.number,
         count(explanation.messages_posted),
-        explained.ends(message),
+        ends(explained.config, message),
         format_size(u64::from(message.bytes)),
         exact_s(explanation.posted.picoseconds()),
     )
@@ -138,12 +138,11 @@ fn stage_table(account: &Account) -> String {
             continue;
         }
         let share = time as f64 / latency.max(1) as f64;
-        let bar = (share * BAR_WIDTH as f64 + 0.5) as usize;
         table.add_row(vec![
             stage.stage.name().replace('_', " "),
             exact_us(time),
             format!("{:.1} %", share * 100.0),
-            "#".repeat(bar),
+            bar(share),
             exact_us(alone),
             difference(time, alone),
         ]);
@@ -292,19 +291,11 @@ fn held_up_text(account: &Account) -> String {
 }
 
 impl Explained<'_> {
-    fn ends(&self, message: MessageName) -> String {
-        format!(
-            "{} -> {}",
-            self.process_name(message.source),
-            self.process_name(message.target)
-        )
-    }
-
     fn message(&self, message: MessageName) -> String {
         format!(
             "{}: {}, {}",
             number_of(message),
-            self.ends(message),
+            ends(self.config, message),
             format_size(u64::from(message.bytes))
         )
     }
@@ -325,7 +316,7 @@ impl Explained<'_> {
             |message| {
                 [
                     number_of(message),
-                    self.ends(message),
+                    ends(self.config, message),
                     format_size(u64::from(message.bytes)),
                 ]
             },
@@ -335,14 +326,14 @@ impl Explained<'_> {
 }
 
 /// A message's number; around programs the study's own are told apart from theirs.
-fn number_of(message: MessageName) -> String {
+pub(super) fn number_of(message: MessageName) -> String {
     match message.is_around {
         true => format!("study's {}", message.number),
         false => message.number.to_string(),
     }
 }
 
-fn aligned(mut table: Table, numbers: &[usize]) -> String {
+pub(super) fn aligned(mut table: Table, numbers: &[usize]) -> String {
     for &column in numbers {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -351,13 +342,18 @@ fn aligned(mut table: Table, numbers: &[usize]) -> String {
     indented(&table)
 }
 
-fn counted(number: u64, noun: &str) -> String {
+pub(super) fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count(number))
 }
 
+/// A share of the whole, 0 to 1, as a bar.
+pub(super) fn bar(share: f64) -> String {
+    "#".repeat((share * BAR_WIDTH as f64 + 0.5) as usize)
+}
+
 /// Picoseconds as microseconds, to the last digit.
-fn exact_us(picoseconds: u64) -> String {
+pub(super) fn exact_us(picoseconds: u64) -> String {
     format!(
         "{}.{:06}",
         count(picoseconds / 1_000_000),
@@ -371,7 +367,7 @@ fn signed_us(picoseconds: i64) -> String {
 }
 
 /// Picoseconds as seconds, to the last digit that is not 0.
-fn exact_s(picoseconds: u64) -> String {
+pub(super) fn exact_s(picoseconds: u64) -> String {
     let second = 1_000_000_000_000;
     let text = format!("{}.{:012}", picoseconds / second, picoseconds % second);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
