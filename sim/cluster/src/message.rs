@@ -56,8 +56,8 @@ pub(crate) struct Message {
     pub(crate) tail_arrives: Time,
     pub(crate) is_dropped: bool,
     pub(crate) operation: MessageOperation,
-    /// Whether it is the answer of a remote read, on its way back: its source and target have
-    /// changed places.
+    /// Whether it is the answer of a remote read, on its way back, or an acknowledgement of a queue
+    /// pair's packet: its source and target have changed places.
     pub(crate) is_answer: bool,
 
     /// What the sending NIC puts in front, once it has started.
@@ -179,7 +179,12 @@ impl Message {
         self.bytes
     }
 
-    /// Who posted it, and whom it is for.
+    /// Whether it tells the sender of a queue pair's packet what came of that.
+    pub(crate) fn is_acknowledgement(&self) -> bool {
+        self.is_answer && self.operation != MessageOperation::Read
+    }
+
+    /// Who posted it, and whom it is for; of an answer, what it answers.
     pub(crate) fn ends_as_posted(&self) -> (u32, u32) {
         if self.is_answer {
             return (self.target, self.source);

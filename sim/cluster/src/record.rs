@@ -352,7 +352,7 @@ impl Recorder {
         &mut self,
         config: &ClusterConfig,
         (message, flow): (MessageName, FlowName),
-        places: Range<usize>,
+        (places, work): (Range<usize>, Work),
         span: Span,
     ) {
         if !self.has(message) {
@@ -368,7 +368,7 @@ impl Recorder {
             .chain(bus(target))
             .collect();
         for &used in &path[places_within(places, path.len())] {
-            self.keep(message, used, Work::Move, span);
+            self.keep(message, used, work, span);
         }
     }
 }

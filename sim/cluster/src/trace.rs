@@ -226,10 +226,13 @@ impl Follower {
         &mut self,
         config: &ClusterConfig,
         (message, flow): (MessageName, FlowName),
-        places: Range<usize>,
+        (places, work): (Range<usize>, Work),
         span: Span,
     ) {
         if self.is_own(message) {
+            if work == Work::Acknowledge {
+                return;
+            }
             let way = self.places_of_way(self.ways.len() - 1);
             let places = places_within(places, way.len());
             let places = way.start + places.start..way.start + places.end;
@@ -241,12 +244,12 @@ impl Follower {
         }
         // Descriptors of one VI go in order: its messages before this one hold it up until their
         // bytes have left.
-        if places.start <= self.buses() {
+        if places.start <= self.buses() && work == Work::Move {
             self.keep_for_vi(config, message, span);
         }
         let path = self.path_of(config, flow);
         for resource in &path[places_within(places, path.len())] {
-            self.keep_at(*resource, Some(message), span);
+            self.keep_at(*resource, Some(message), work, span);
         }
     }
 
@@ -260,14 +263,20 @@ impl Follower {
     }
 
     fn device_moved(&mut self, host: u32, span: Span) {
-        self.keep_at(ResourceId(self.first_bus + host), None, span);
+        self.keep_at(ResourceId(self.first_bus + host), None, Work::Move, span);
     }
 
     /// Keeps somebody else's use of a bus or link, at each place where the message crosses it.
-    fn keep_at(&mut self, resource: ResourceId, message: Option<MessageName>, span: Span) {
+    fn keep_at(
+        &mut self,
+        resource: ResourceId,
+        message: Option<MessageName>,
+        work: Work,
+        span: Span,
+    ) {
         for place in 0..self.path.len() {
             if self.path[place] == resource {
-                self.keep(Server::Place(place), message, Work::Move, span);
+                self.keep(Server::Place(place), message, work, span);
             }
         }
     }
@@ -371,7 +380,8 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn follow_plan(&mut self, id: MessageId) {
         if let Some(Observer::Follower(follower)) = &mut self.observer {
             let message = self.messages.get(id);
-            if follower.is_own(message.name(self.processes_per_host)) {
+            let is_own = follower.is_own(message.name(self.processes_per_host));
+            if is_own && !message.is_acknowledgement() {
                 let plan = *self.plans.get(message.plan);
                 // A program's VI may take another way than a process would.
                 follower.is_of_program = message.is_of::<P>();
@@ -447,13 +457,17 @@ impl<P: Programs> Cluster<P> {
     fn keep_move(&mut self, id: MessageId, places: Range<usize>, span: Span) {
         let places = self.places_of(id, places);
         let message = self.messages.get(id);
+        let work = match message.is_acknowledgement() {
+            true => Work::Acknowledge,
+            false => Work::Move,
+        };
         let message = (message.name(self.processes_per_host), self.ends_of(message));
         match &mut self.observer {
             Some(Observer::Follower(follower)) => {
-                follower.moved(&self.config, message, places, span);
+                follower.moved(&self.config, message, (places, work), span);
             }
             Some(Observer::Recorder(recorder)) => {
-                recorder.moved(&self.config, message, places, span);
+                recorder.moved(&self.config, message, (places, work), span);
             }
             None => {}
         }
@@ -553,7 +567,7 @@ impl<P: Programs> Cluster<P> {
             let message = self.messages.get(id);
             let is_sent = self.network.has_left(message.journey);
             let has_left = is_sent || message.tail_arrives < Time::MAX;
-            if message.is_awaited || !has_left {
+            if message.is_awaited || !has_left && !message.is_acknowledgement() {
                 self.keep_buffer(id);
             }
         }

@@ -250,6 +250,8 @@ pub enum Work {
     Descriptor,
     /// Moving data.
     Move,
+    /// Moving the acknowledgement of a queue pair's message.
+    Acknowledge,
 }
 
 impl Work {
@@ -263,6 +265,7 @@ impl Work {
             Self::Repost => "repost",
             Self::Descriptor => "descriptor",
             Self::Move => "move",
+            Self::Acknowledge => "acknowledge",
         }
     }
 }

@@ -74,8 +74,9 @@
 //!
 //! - An inline send is written with its descriptor; of another the adapter fetches descriptor and
 //!   bytes. Whether a send is inline its flag says, and not its size.
-//! - The target's adapter acknowledges a message when all of it is placed. Acknowledgements take
-//!   their time, and no bytes of links.
+//! - The target's adapter acknowledges each message when all of it is placed, with a frame without
+//!   payload that crosses the links as others do. Adapters that acknowledge several at once are not
+//!   modelled.
 //! - A message is carried as one, whatever the MTU. One that is lost goes again with all behind it:
 //!   when the target says that its number is missing, which it sees if another follows, or when the
 //!   queue pair's timeout is over.

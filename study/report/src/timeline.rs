@@ -96,7 +96,7 @@ pub fn timeline(config: &ClusterConfig, recording: &Recording) -> Vec<u8> {
             end_ps: used.end.picoseconds(),
             name: work_words(used.work),
             of: SliceOf::Message(used.message),
-            is_on_way: used.work != Work::Repost,
+            is_on_way: !matches!(used.work, Work::Repost | Work::Acknowledge),
         };
         add(node, row, slice);
     }
@@ -128,6 +128,7 @@ fn work_words(work: Work) -> &'static str {
         Work::Repost => "post receive",
         Work::Descriptor => "read descriptor",
         Work::Move => "move data",
+        Work::Acknowledge => "acknowledge",
     }
 }
 

@@ -479,9 +479,6 @@ impl<P: Programs> Cluster<P> {
 
     /// A program's send was acknowledged.
     pub(crate) fn acknowledged_of_program(&mut self, id: MessageId) {
-        if self.is_of_pair(id) {
-            return self.hear_of_pair(id);
-        }
         let message = self.messages.get(id);
         let (host, vi, work) = (message.source, message.source_vi, message.send_work);
         P::written(self, host, vi, Queue::Send);

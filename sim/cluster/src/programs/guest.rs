@@ -2,6 +2,7 @@
 
 use viaduct_core::{ConnectionMessage, Peer, RemoteSegment, StartedReceive, ViId};
 use viaduct_engine::Time;
+use viaduct_hardware::mechanism::PlanId;
 
 use super::account::Untaken;
 use super::control::Controls;
@@ -40,6 +41,8 @@ pub(crate) struct Guests {
     pub(crate) going: u32,
     /// Bytes of a packet that is about to begin; kept to be used again.
     pub(crate) bytes: Vec<u8>,
+    /// How queue pairs' adapters carry acknowledgements, once there was one.
+    pub(crate) acknowledgement_plan: Option<PlanId>,
     /// What has come and was not taken, if an account of messages is kept.
     pub(crate) untaken: Option<Box<Untaken>>,
     /// What was posted to queue pairs, in the same case.

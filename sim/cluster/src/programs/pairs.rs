@@ -3,8 +3,11 @@
 //! ```text
 //!  posted -> in its pair's line -> begins, at its turn -> the way of all messages -> taken
 //!                                   |  left                                          |
-//!                                   heard  <- an answer: nothing but a word, or bytes
+//!                                   heard  <- an answer: a frame without bytes, or bytes
 //! ```
+//!
+//! An acknowledgement, or another answer without bytes, is a message of its own, which goes as the
+//! answer of a read does: what it answers may still wait for its program.
 //!
 //! Who waits in the line of a queue pair has no name until its turn comes: what goes then is the
 //! pair's next send, which may have gone before. An adapter that sends again takes no doorbell.
@@ -19,7 +22,6 @@ use viaduct_hardware::mechanism::PlanId;
 
 use super::{OF_PROGRAM, Programs};
 use crate::cluster::Cluster;
-use crate::event::Event;
 use crate::faults::Fate;
 use crate::host::BlockedPost;
 use crate::message::{Ends, MessageId};
@@ -203,6 +205,7 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn arrive_of_pair(&mut self, id: MessageId) {
         let message = self.messages.get(id);
         let (source, target, is_answer) = (message.source, message.target, message.is_answer);
+        let is_acknowledgement = message.is_acknowledgement();
         if !is_answer {
             self.leave_stream(source, target);
         }
@@ -213,9 +216,11 @@ impl<P: Programs> Cluster<P> {
                 self.packet_is_lost(id);
                 return self.remove_message(id);
             }
-            self.suffer_slowness(target);
+            if !is_acknowledgement {
+                self.suffer_slowness(target);
+            }
         }
-        self.guests.counts.messages += 1;
+        self.guests.counts.messages += u64::from(!is_acknowledgement);
         if is_answer {
             return self.hear_of_pair(id);
         }
@@ -248,19 +253,46 @@ impl<P: Programs> Cluster<P> {
         }
     }
 
-    /// What a target says of a packet goes back.
+    /// What a target says of a packet goes back, in a frame without bytes: its adapter sends that
+    /// by itself, as it answers a read.
     fn answer_of_pair(&mut self, id: MessageId) {
-        let (ends, flow) = self.way_back(self.messages.get(id));
-        let now = self.queue.now();
-        let there = now + self.network.control_delay(ends, flow);
-        let way = self.network.way(ends, flow);
-        if let Some(failures) = &mut self.failures
-            && failures.faults.fate(way, 1, now, there) != Fate::Whole
-        {
-            self.guests.counts.lost += 1;
-            return self.remove_message(id);
-        }
-        self.queue.schedule(there, Event::Acknowledged(id));
+        let packet = self.take_packet(id);
+        let message = self.messages.get(id);
+        let wish = BlockedPost {
+            number: message.number,
+            process: message.target,
+            target: message.source,
+            bytes: 0,
+            operation: MessageOperation::Send,
+            wanted: self.queue.now(),
+        };
+        let ends = Ends {
+            place: message.connection,
+            source_vi: ViId::NONE,
+            target_vi: ViId::NONE,
+            has_late_heads: false,
+        };
+        self.remove_message(id);
+        let plan = match self.guests.acknowledgement_plan {
+            Some(plan) => plan,
+            None => {
+                let plan = self.config.plan_alone(0).of_answer();
+                *self
+                    .guests
+                    .acknowledgement_plan
+                    .insert(self.plans.add(plan))
+            }
+        };
+        self.plans.hold(plan);
+        let id = self.messages.post(&wish, ends);
+        self.guests.make(id, 0);
+        self.guests.going += 1;
+        let sent = self.guests.sent(id);
+        (sent.is_open, sent.is_going) = (false, true);
+        sent.packet = packet;
+        let message = self.messages.get_mut(id);
+        (message.is_answer, message.plan) = (true, plan);
+        self.begin_transfer(id);
     }
 
     /// What a target has said of a packet is at its source.

@@ -1,17 +1,20 @@
 //! What is told of what programs post to queue pairs: how many messages there were, how they ended,
 //! what they cost, and where the time of one of them went.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use viaduct_cluster::faults::{Fault, Links};
-use viaduct_cluster::record::Selection;
+use viaduct_cluster::record::{Selection, Used};
 use viaduct_cluster::result::RunResult;
-use viaduct_cluster::why::{Choice, Fate as Ended};
+use viaduct_cluster::why::{Choice, Fate as Ended, Overlap, Place, Work};
 use viaduct_cluster::workload::MessageOperation;
 use viaduct_engine::Time;
+use viaduct_network::Sharing;
 use viaduct_programs::config::SimulationConfig;
 use viaduct_programs::verbs::{CompletionStatus, QueuePairType, SendOpcode};
 use viaduct_programs::{Outcome, Simulation, explain};
+use viaduct_topology::{HostId, LinkId, Node};
 
 use super::queue_pairs::{End, hosts, two};
 
@@ -264,4 +267,166 @@ fn what_messages_use_is_recorded() {
     assert_eq!(recording.under_way, 0);
     // Of each its post, its descriptor and each link; and takes, of those that are taken.
     assert!(recording.uses.len() >= 5 * 4);
+    // The read and the atomic are answered, and so not acknowledged.
+    let uses = recording.uses.iter();
+    let acknowledged = uses.filter(|used| used.work == Work::Acknowledge);
+    let acknowledged: Vec<_> = acknowledged.map(|it| (it.message, it.used)).collect();
+    let topology = &simulation.configuration().topology;
+    let mut way = Vec::new();
+    topology.route_flow(HostId(1), HostId(0), 0, &mut way);
+    for number in [0, 1, 2] {
+        for link in &way {
+            let used = (number, Used::Link(*link));
+            assert!(acknowledged.contains(&used), "{acknowledged:?}");
+        }
+    }
+    assert!(acknowledged.iter().all(|(number, _)| *number < 3));
+}
+
+/// A write of host 1 shares its way with the acknowledgements of host 0's writes, and is told so;
+/// those of host 0 do not meet their own.
+#[test]
+fn who_shares_a_way_with_acknowledgements_is_told() {
+    const WRITES: usize = 40;
+    let config = over(Sharing::MaxMin);
+    let run = |simulation: &mut Simulation| {
+        let [near, far] = [0, 1].map(|host| End::new(&simulation.process(host), QueuePairType::Rc));
+        near.raise(far.pair.number(), 14, 7);
+        far.raise(near.pair.number(), 14, 7);
+        let (to, back) = (far.memory(), near.memory());
+        simulation.spawn(1, move |process| {
+            process.sleep(Duration::from_micros(200) - process.now());
+            far.post(SendOpcode::RdmaWrite, 0, 1 << 20, back, 0);
+            assert_eq!(far.done().status, CompletionStatus::Success);
+        });
+        simulation.spawn(0, move |process| {
+            process.sleep(Duration::from_micros(205) - process.now());
+            for _ in 0..WRITES {
+                near.post(SendOpcode::RdmaWrite, 0, 64, to, 0);
+            }
+            for _ in 0..WRITES {
+                near.done();
+            }
+            // Its memory stays until the other write is there.
+            process.sleep(Duration::from_micros(100));
+        });
+        simulation.run().is_ok()
+    };
+    for (message, meets) in [(0, WRITES as u64), (WRITES as u64, 0)] {
+        let explanation = explain(&config, Choice::Message(message), run).unwrap();
+        assert_eq!(explanation.violations, Vec::<String>::new());
+        let Ended::Delivered(account) = &explanation.fate else {
+            panic!("message {message} was not delivered");
+        };
+        let places = account.way.places.iter();
+        let links: Vec<_> = places
+            .filter(|place| matches!(place.place, Place::Link(_)))
+            .collect();
+        assert_eq!(links.len(), 2);
+        for link in links {
+            let is_acknowledging = |it: &Overlap| it.work == Work::Acknowledge;
+            let longest = link.longest.iter();
+            assert_eq!(
+                longest.filter(|it| is_acknowledging(it)).count() > 0,
+                meets > 0
+            );
+            assert_eq!(link.messages, meets, "message {message}: {link:?}");
+        }
+        let waits = account.waits.iter().flat_map(|wait| &wait.longest);
+        assert!(waits.into_iter().all(|it| it.work != Work::Acknowledge));
+    }
+}
+
+/// Two hosts on one switch, over a network that is computed so.
+fn over(sharing: Sharing) -> SimulationConfig {
+    let mut config = hosts("rnic-gen4");
+    config.links.sharing = sharing;
+    config
+}
+
+const LEVELS: [Sharing; 5] = [
+    Sharing::Fluid,
+    Sharing::MaxMin,
+    Sharing::Queues,
+    Sharing::Packets,
+    Sharing::Credits,
+];
+
+#[test]
+fn each_acknowledgement_is_a_frame_without_payload() {
+    const WRITES: u32 = 20;
+    for sharing in LEVELS {
+        for (kind, acknowledgements) in [(QueuePairType::Rc, WRITES), (QueuePairType::Uc, 0)] {
+            let config = over(sharing);
+            let frame = config.links.frame;
+            let (mut simulation, near, far) = two(config, kind, 14);
+            simulation.keep_account(0);
+            let to = far.memory();
+            simulation.spawn(0, move |_| {
+                for _ in 0..WRITES {
+                    near.post(SendOpcode::RdmaWrite, 0, 3000, to, 0);
+                }
+                for _ in 0..WRITES {
+                    assert_eq!(near.done().status, CompletionStatus::Success);
+                }
+            });
+            simulation.run().unwrap();
+            let told = simulation.account();
+            assert_eq!(told.violations, Vec::<String>::new());
+            let from = |host| {
+                let rows = told.link_rows.iter();
+                let from = Node::Host(HostId(host));
+                let own = rows.filter(|row| told.topology.link_ends(LinkId(row.link)).0 == from);
+                own.map(|row| row.wire_bytes.round() as u64).sum::<u64>()
+            };
+            let (one, none) = (frame.wire_bytes(3000), frame.wire_bytes(0));
+            let expected = [u64::from(WRITES) * one, u64::from(acknowledgements) * none];
+            assert_eq!([from(0), from(1)], expected, "{sharing:?}, {kind:?}");
+        }
+    }
+}
+
+/// How long an operation without bytes takes, beside bytes that its target sends.
+fn span_beside(sharing: Sharing, opcode: SendOpcode, beside: u32) -> Time {
+    let (mut simulation, near, far) = two(over(sharing), QueuePairType::Rc, 14);
+    let (to, back) = (far.memory(), near.memory());
+    let begin = Duration::from_micros(200);
+    if beside > 0 {
+        simulation.spawn(1, move |process| {
+            process.sleep(begin - Duration::from_micros(10) - process.now());
+            far.post(SendOpcode::RdmaWrite, 0, beside, back, 0);
+            assert_eq!(far.done().status, CompletionStatus::Success);
+        });
+    }
+    let took = Arc::new(Mutex::new(Time::ZERO));
+    let told = Arc::clone(&took);
+    simulation.spawn(0, move |process| {
+        // The adapters learn of the connection.
+        near.post(opcode, 0, 0, to, 0);
+        near.done();
+        process.sleep(begin - process.now());
+        let begun = process.time();
+        near.post(opcode, 0, 0, to, 0);
+        assert_eq!(near.done().status, CompletionStatus::Success);
+        *told.lock().unwrap() = process.time() - begun;
+        // Its memory stays until the other bytes are there.
+        process.sleep(begin);
+    });
+    simulation.run().unwrap();
+    let took = took.lock().unwrap();
+    *took
+}
+
+#[test]
+fn an_acknowledgement_comes_back_as_the_answer_of_a_read_without_bytes_does() {
+    for sharing in LEVELS {
+        let [write, read] = [SendOpcode::RdmaWrite, SendOpcode::RdmaRead];
+        let alone = span_beside(sharing, write, 0);
+        assert_eq!(alone, span_beside(sharing, read, 0), "{sharing:?}");
+        // 1 MiB moves for 42 us at 200 Gbit/s, from 10 us before: the link is taken when the answer
+        // comes.
+        let shared = span_beside(sharing, write, 1 << 20);
+        assert_eq!(shared, span_beside(sharing, read, 1 << 20), "{sharing:?}");
+        assert!(shared > alone, "{sharing:?}: {shared:?}, alone {alone:?}");
+    }
 }

@@ -289,7 +289,8 @@ fn a_later_request_shows_what_is_missing() {
 /// Posting takes 40 ns, so that a thousand writes have gone at 45 us, and arrived. All their
 /// acknowledgements are lost, and all writes begin again when the timeout is over, one each 10 ns.
 /// The first of them is acknowledged with all the others, and what has not begun again by then does
-/// not: a round trip takes 2 us at most, in which 200 begin.
+/// not: fetching takes 0.7 us, the adapters 0.6 us each way, and all else less, so that a round
+/// trip ends before 3 us, in which 300 begin.
 #[test]
 fn a_late_acknowledgement_spares_what_was_to_go_again() {
     const WRITES: u64 = 1000;
@@ -298,7 +299,7 @@ fn a_late_acknowledgement_spares_what_was_to_go_again() {
     assert_eq!((counts.lost, counts.retransmissions), (WRITES, 1));
     assert!(took > Time::from_microseconds(65), "{took:?}");
     let again = counts.messages - WRITES;
-    assert!((1..=200).contains(&again), "{again} went again");
+    assert!((1..=300).contains(&again), "{again} went again");
 }
 
 #[test]

@@ -309,6 +309,7 @@ impl Explained<'_> {
             Work::Repost => "posting a receive again",
             Work::Descriptor => "reading a descriptor",
             Work::Move => "moving data of the same VI",
+            Work::Acknowledge => "acknowledging",
         };
         let time = exact_us(overlap.time.picoseconds());
         let [number, ends, size] = overlap.message.map_or_else(
