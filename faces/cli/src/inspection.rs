@@ -184,6 +184,11 @@ impl Account {
             .link_rows
             .iter()
             .any(|row| row.queue_max_bytes > 0);
+        let trims = self
+            .result
+            .link_rows
+            .iter()
+            .any(|row| row.frames_trimmed > 0);
         let pauses = self.result.link_rows.iter().any(|row| row.pauses > 0);
         let rows = self.result.link_rows.iter();
         let rows = rows.filter(|row| row.wire_bytes > 0.0).map(|row| LinkRow {
@@ -193,6 +198,7 @@ impl Account {
             busy_fraction: row.utilisation,
             queue_max_bytes: has_frames.then_some(row.queue_max_bytes),
             frames_lost: has_frames.then_some(row.frames_lost),
+            frames_trimmed: trims.then_some(row.frames_trimmed),
             frames_marked: has_frames.then_some(row.frames_marked),
             // Where none pauses there is nothing to tell.
             pauses: pauses.then_some(row.pauses),

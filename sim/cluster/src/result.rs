@@ -205,6 +205,8 @@ pub struct LinkRow {
     pub queue_max_bytes: u64,
     /// Frames that found it full in the whole run, and were lost.
     pub frames_lost: u64,
+    /// Frames that found it full in the whole run, and of which their headers went on.
+    pub frames_trimmed: u64,
     /// Frames that it marked in the whole run.
     pub frames_marked: u64,
     /// How often the link was told to pause in the whole run.

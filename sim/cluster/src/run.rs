@@ -217,6 +217,7 @@ impl<P: Programs> Cluster<P> {
                     // Of the whole run: see `note_queues`.
                     queue_max_bytes: 0,
                     frames_lost: 0,
+                    frames_trimmed: 0,
                     frames_marked: 0,
                     pauses: 0,
                     paused: Time::ZERO,
@@ -225,14 +226,15 @@ impl<P: Programs> Cluster<P> {
             .collect()
     }
 
-    /// Tells of each link's queue what it held, lost and marked, and how the link paused, until the
-    /// very end.
+    /// Tells of each link's queue what it held, lost, trimmed and marked, and how the link paused,
+    /// until the very end.
     fn note_queues(&self, rows: &mut [LinkRow], end: Time) {
         for row in rows {
             let resource = ResourceId(row.link);
             let counts = self.network.queue_counts(resource, end);
             row.queue_max_bytes = self.network.queue_max_bytes(resource);
             (row.frames_lost, row.frames_marked) = (counts.lost, counts.marked);
+            row.frames_trimmed = counts.trimmed;
             (row.pauses, row.paused) = (counts.pauses, counts.paused);
         }
     }

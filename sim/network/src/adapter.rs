@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::passage::{Parts, Passage};
+use crate::passage::{NOBODY, Parts, Passage};
 use crate::queues::FlowKey;
 
 /// No time.
@@ -67,6 +67,33 @@ impl Line {
             first: id,
             last: id,
         });
+        self.look_at(now);
+    }
+
+    /// A message returns that had left: in front of those of its flow, if there are any.
+    pub(crate) fn return_to<P: Parts, const KINDS: usize>(
+        &mut self,
+        passages: &mut [Passage<P, KINDS>],
+        id: u32,
+        key: Option<FlowKey>,
+        now: u64,
+    ) {
+        let same = key.and_then(|key| self.flows.iter_mut().find(|flow| flow.key == Some(key)));
+        match same {
+            Some(flow) => {
+                passages[id as usize].behind = flow.first;
+                flow.first = id;
+            }
+            None => {
+                // What was behind it has gone.
+                passages[id as usize].behind = NOBODY;
+                self.flows.push_back(Flow {
+                    key,
+                    first: id,
+                    last: id,
+                });
+            }
+        }
         self.look_at(now);
     }
 

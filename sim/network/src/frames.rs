@@ -4,8 +4,8 @@
 //! puts a frame into the queue of the link that it goes to, behind those that came before, or where
 //! flows take turns behind those of its flow ([`waiting`]): when as much of it is there as the
 //! switch needs (cut-through), or all (store-and-forward). Queues hold as much as comes, or lose
-//! and mark frames ([`limits`]). Of frames that come at one time, that of the link with the smaller
-//! number is first.
+//! and mark frames ([`limits`]), or trim them ([`trim`]). Of frames that come at one time, that of
+//! the link with the smaller number is first.
 //!
 //! Time goes by windows ([`calendar`]). A window is the least time from a frame's start on a cable
 //! to its entering the next queue, so that queues are worked out a window ahead of the hosts, each
@@ -21,6 +21,7 @@ mod order;
 mod output;
 mod parts;
 pub(crate) mod pause;
+mod trim;
 mod waiting;
 
 #[cfg(test)]
@@ -40,6 +41,7 @@ use self::order::Ordered;
 use self::output::Output;
 use self::parts::{Passages, Whole};
 use self::pause::Pauses;
+use self::trim::Trims;
 use crate::account::Account;
 use crate::adapter::{Adapter, Inbound, NEVER};
 use crate::fluid::{FlowDemand, FlowId, ResourceId};
@@ -66,6 +68,8 @@ pub(crate) struct Frames {
     ordered: Option<Box<Ordered>>,
     /// What switches hold and links are told where they pause, if they do.
     pauses: Option<Box<Pauses>>,
+    /// What receivers ask for again, if frames are trimmed.
+    trims: Option<Box<Trims>>,
     /// The flows that are slowed down where frames are marked, if any are.
     senders: Option<Box<Senders>>,
     /// Adapters that send, each once, by a time before which it does nothing; and those times.
@@ -133,6 +137,7 @@ impl Frames {
             limits,
             ordered,
             pauses,
+            trims: Trims::of(&links.buffers, hosts),
             senders: Senders::of(&links.buffers),
             active: BinaryHeap::new(),
             active_from: vec![NEVER; hosts as usize],
@@ -186,6 +191,9 @@ impl Frames {
             self.passages[id as usize].next_start = next_start;
             let adapter = &mut self.adapters[source as usize];
             adapter.out.join(&mut self.passages, id, crossing.flow, now);
+            if let (Some(trims), Some(flow)) = (&mut self.trims, crossing.flow) {
+                trims.begin(flow, id);
+            }
             if adapter.out.wake < self.active_from[source as usize] {
                 self.activate(source, now);
             }
@@ -235,8 +243,10 @@ impl Frames {
         }
         let now = queue.now().picoseconds();
         let step = self.step_passage(now, id.0);
-        let tag = self.passages[id.0 as usize].tag;
+        let passage = &self.passages[id.0 as usize];
+        let tag = passage.tag;
         if let Step::Served { .. } = step {
+            self.hand_over_next(id.0, passage.end);
             self.passages.give_back(id.0);
         }
         self.tell(queue);
@@ -275,7 +285,9 @@ impl Frames {
             return Step::None;
         }
         let is_alone_with_bus = passage.way.is_empty();
-        if is_alone_with_bus && passage.end > now {
+        // Others are told of ahead, as soon as it is known when they will have crossed the bus.
+        let keeps_order = self.trims.is_some();
+        if (is_alone_with_bus || keeps_order) && passage.end > now {
             passage.parts.end_look = passage.end;
             self.notices.push((passage.end, id));
             return Step::None;
@@ -357,7 +369,7 @@ impl Frames {
                 continue;
             }
             self.advance(host, now);
-            let wake = self.adapters[host as usize].out.wake;
+            let wake = self.wake_of(host);
             self.active_from[host as usize] = wake;
             if wake != NEVER {
                 self.active.push(Reverse((wake, host)));
@@ -455,7 +467,7 @@ impl Frames {
         self.log.push((passage.tag, link, start));
         let output = &self.outputs[link as usize];
         if let Some(&next) = passage.way.get(usize::from(place) + 1) {
-            let bytes = passage.parts.sizes.bytes(kind.is_last());
+            let bytes = passage.parts.bytes(kind);
             let cut = if output.is_full(bytes) {
                 output.full_cut
             } else {
@@ -480,6 +492,9 @@ impl Frames {
 
     /// A frame's first byte comes to its target, the rest as fast as the last link brings it.
     fn arrive(&mut self, id: u32, kind: Kind, head: u64, service: u64) {
+        if kind.is_trimmed() {
+            return self.ask_again(id, kind, head + service);
+        }
         let passage = &mut self.passages[id as usize];
         if passage.parts.is_lossy {
             passage.parts.is_told = true;
@@ -489,32 +504,36 @@ impl Frames {
         if kind.is_marked() {
             self.tell_sender(id, head + service);
         }
-        let passage = &mut self.passages[id as usize];
         if kind.is_first() {
-            passage.head = head;
-            if passage.owes_head {
-                self.notices.push((head, id));
-            }
+            self.head_comes(id, head);
         }
+        let parts = &self.passages[id as usize].parts;
+        let ends = match self.trims.is_some() {
+            true => parts.came == parts.sizes.count,
+            false => kind.is_last(),
+        };
+        if ends {
+            self.all_come(id, head + service);
+        }
+        let passage = &mut self.passages[id as usize];
         let span = passage.taken[usize::from(kind.is_last())].span();
         let ready = head + service.saturating_sub(span);
         if !passage.has_last_bus {
             let end = passage.take(ready, span);
-            if kind.is_last() {
-                passage.end = end;
-                passage.parts.end_look = passage.end;
-                self.notices.push((passage.end, id));
+            if ends {
+                self.is_with_host(id, end);
+                self.look_from(id, end);
             }
             return;
         }
-        if kind.is_last() {
-            passage.parts.end_look = ready + span;
-            self.notices.push((passage.parts.end_look, id));
+        let target = passage.target;
+        if ends {
+            self.look_from(id, ready + span);
         }
-        self.adapters[passage.target as usize].expect(Inbound {
+        self.adapters[target as usize].expect(Inbound {
             ready,
             passage: id,
-            what: kind,
+            what: kind.ending(ends),
         });
     }
 
@@ -524,11 +543,14 @@ impl Frames {
             let adapter = &mut self.adapters[host as usize];
             let ready = adapter.inbox.front().map_or(NEVER, |it| it.ready);
             let (inside, out) = (adapter.inside.wake, adapter.out.wake);
-            let next = ready.min(inside).min(out);
+            let asked = self.trims.as_ref().map_or(NEVER, |it| it.next(host));
+            let next = ready.min(inside).min(out).min(asked);
             if next >= until {
                 return;
             }
-            if ready == next {
+            if asked == next {
+                self.hear(host);
+            } else if ready == next {
                 self.take_in(host);
             } else if inside == next {
                 self.move_inside(host, inside);
@@ -543,13 +565,13 @@ impl Frames {
         let adapter = &mut self.adapters[host as usize];
         let Some(Inbound {
             ready,
-            passage,
+            passage: id,
             what: kind,
         }) = adapter.inbox.pop_front()
         else {
             return;
         };
-        let passage = &mut self.passages[passage as usize];
+        let passage = &mut self.passages[id as usize];
         if kind.is_lost() {
             // No frame comes, and no more are to.
             let over = ready.max(passage.next_taken).max(adapter.bus_free);
@@ -558,8 +580,8 @@ impl Frames {
         }
         let bytes = passage.parts.sizes.bytes(kind.is_last());
         let end = adapter.write(passage, ready, (usize::from(kind.is_last()), bytes));
-        if kind.is_last() {
-            passage.end = end;
+        if kind.ends() {
+            self.is_with_host(id, end);
         }
     }
 
@@ -577,7 +599,7 @@ impl Frames {
         let kind = passage.parts.next_kind();
         let bytes = passage.parts.sizes.bytes(kind.is_last());
         let begin = adapter.read(passage, time, (usize::from(kind.is_last()), bytes));
-        passage.parts.left -= 1;
+        passage.parts.send();
         if kind.is_last() {
             passage.end = begin + passage.own[1].span();
         }
@@ -595,7 +617,7 @@ impl Frames {
             Ok(place) => place,
             Err(next) => {
                 adapter.out.wake = next;
-                if self.senders.is_some() {
+                if self.senders.is_some() || self.trims.is_some() {
                     // Another flow need not wait for those that are slowed down.
                     adapter.out.open_from = time;
                 }
@@ -608,7 +630,7 @@ impl Frames {
         let own = passage.own[usize::from(kind.is_last())];
         let bytes = passage.parts.sizes.bytes(kind.is_last());
         let begin = adapter.read(passage, time, (usize::from(kind.is_last()), bytes));
-        passage.parts.left -= 1;
+        passage.parts.send();
         if self.senders.is_some() {
             self.pace(id, time, begin, bytes);
         }
@@ -639,7 +661,7 @@ impl Frames {
         reads_ahead: bool,
     ) {
         let passage = &mut self.passages[id as usize];
-        if kind.is_last() {
+        if kind.is_last() && passage.gone == NEVER {
             passage.gone = start + service;
             if passage.parts.gone_look == NEVER {
                 passage.parts.gone_look = passage.gone;
@@ -735,6 +757,7 @@ impl Frames {
             + self.limits.as_ref().map_or(0, |it| it.state_bytes())
             + self.ordered.as_ref().map_or(0, |it| it.state_bytes())
             + self.pauses.as_ref().map_or(0, |it| it.state_bytes())
+            + self.trims.as_ref().map_or(0, |it| it.state_bytes())
             + self.senders.as_ref().map_or(0, |it| it.state_bytes())
     }
 }

@@ -124,6 +124,10 @@ pub enum WhenFull {
         /// bytes: what the link's length and rate ask for if none.
         headroom_bytes: Option<u64>,
     },
+    /// It cuts the frame that comes to its header, which goes on at priority, and the receiver asks
+    /// for it again. [`Buffers::bytes_max`] is of each output queue, and of whole frames; one that
+    /// finds none before it always has room.
+    Trim,
 }
 
 impl Buffers {
@@ -136,7 +140,14 @@ impl Buffers {
             WhenFull::Pause { headroom_bytes } => {
                 self.bytes_max.is_some() && headroom_bytes.is_some()
             }
+            WhenFull::Trim => false,
         }
+    }
+
+    /// Whether frames are trimmed.
+    #[must_use]
+    pub const fn may_trim(&self) -> bool {
+        self.bytes_max.is_some() && matches!(self.full, WhenFull::Trim)
     }
 
     /// Whether links are told to pause.

@@ -20,6 +20,9 @@ pub struct LinkRow {
     /// Frames that found its queue full, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames_lost: Option<u64>,
+    /// Frames that found it full and were cut to their headers, where any were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames_trimmed: Option<u64>,
     /// Frames that its queue marked, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames_marked: Option<u64>,

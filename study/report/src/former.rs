@@ -242,6 +242,7 @@ fn link_rows(group: &Group<'_>, topology: &Topology) -> Result<Vec<LinkRow>, Rea
     };
     let queue_max_bytes = counted("queue_max_bytes")?;
     let frames_lost = counted("frames_lost")?;
+    let frames_trimmed = counted("frames_trimmed")?;
     let frames_marked = counted("frames_marked")?;
     let pauses = counted("pauses")?;
     let paused = counted("paused_ps")?;
@@ -258,6 +259,7 @@ fn link_rows(group: &Group<'_>, topology: &Topology) -> Result<Vec<LinkRow>, Rea
             flows_max: u32::try_from(flows_max[row]).unwrap_or(u32::MAX),
             queue_max_bytes: queue_max_bytes[row],
             frames_lost: frames_lost[row],
+            frames_trimmed: frames_trimmed[row],
             frames_marked: frames_marked[row],
             pauses: pauses[row],
             paused: Time::from_picoseconds(paused[row]),

@@ -81,6 +81,7 @@ pub(crate) fn summary() -> Summary {
         drops_unasked: false,
         frames: Some(FrameCounts {
             lost: 11,
+            trimmed: 17,
             marked: 23,
             pauses: 4,
             paused_ps: 5_000_000,
@@ -174,6 +175,7 @@ pub(crate) fn result() -> RunResult {
             flows_max: 4,
             queue_max_bytes: 6_000,
             frames_lost: 3,
+            frames_trimmed: 5,
             frames_marked: 2,
             pauses: 4,
             paused: Time::from_nanoseconds(5_000),

@@ -180,8 +180,11 @@ pub struct SteadySummary {
 /// What the queues of all links did with frames in the whole run.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct FrameCounts {
-    /// Frames that found a queue full.
+    /// Frames that found a queue full, and were lost.
     pub lost: u64,
+    /// Frames that did, and were cut to their headers.
+    #[serde(default)]
+    pub trimmed: u64,
     /// Frames that were marked.
     pub marked: u64,
     /// How often links were told to pause.
@@ -197,6 +200,7 @@ impl FrameCounts {
         let rows = &result.link_rows;
         (config.links.sharing == Sharing::Packets).then(|| Self {
             lost: rows.iter().map(|row| row.frames_lost).sum(),
+            trimmed: rows.iter().map(|row| row.frames_trimmed).sum(),
             marked: rows.iter().map(|row| row.frames_marked).sum(),
             pauses: rows.iter().map(|row| row.pauses).sum(),
             paused_ps: rows.iter().map(|row| row.paused.picoseconds()).sum(),

@@ -211,7 +211,13 @@ pub static TABLES: [Table; 5] = [
                 "frames_lost",
                 Kind::Count,
                 "count",
-                "frames that found its queue full, in the whole run",
+                "frames that found its queue full and were lost, in the whole run",
+            ),
+            column(
+                "frames_trimmed",
+                Kind::Count,
+                "count",
+                "frames that found its queue full and were cut to their headers, in the whole run",
             ),
             column(
                 "frames_marked",
@@ -627,6 +633,7 @@ fn link_values(result: &RunResult) -> Vec<Values> {
         Values::numbers(rows, |row| row.flows_max),
         Values::counts(rows, |row| row.queue_max_bytes),
         Values::counts(rows, |row| row.frames_lost),
+        Values::counts(rows, |row| row.frames_trimmed),
         Values::counts(rows, |row| row.frames_marked),
         Values::counts(rows, |row| row.pauses),
         Values::counts(rows, |row| row.paused.picoseconds()),

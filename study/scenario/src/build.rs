@@ -232,6 +232,7 @@ fn buffers(links: &Links) -> Result<Buffers, Absent> {
     let headroom = links.pause_headroom.optional()?;
     let full = match links.full.optional()?.unwrap_or(WhenFullKind::Drop) {
         WhenFullKind::Drop => WhenFull::Drop,
+        WhenFullKind::Trim => WhenFull::Trim,
         WhenFullKind::Pause => WhenFull::Pause {
             headroom_bytes: headroom.map(u64::from),
         },

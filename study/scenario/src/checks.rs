@@ -315,6 +315,32 @@ impl Checker<'_> {
         }
     }
 
+    /// What switches need that trim frames.
+    fn trims(&mut self, config: &ClusterConfig) {
+        let links = &self.settings.links;
+        if config.links.buffers.full != WhenFull::Trim {
+            return;
+        }
+        if config.links.buffers.bytes_max.is_none() {
+            self.diagnostics.push(
+                Diagnostic::error("no frame would ever be trimmed")
+                    .at(links.full.place())
+                    .label("one is that finds a queue full, and `buffer` has no limit")
+                    .help(
+                        "set links.buffer to what an output queue of a switch holds, as in \
+                         \"128 KiB\"",
+                    ),
+            );
+        } else if config.links.frame.payload_bytes == 0 {
+            self.diagnostics.push(
+                Diagnostic::error("switches that trim need frames")
+                    .at(links.full.place())
+                    .label("one frame a message is as long as a message")
+                    .help("set links.frame_payload, as in \"4 KiB\""),
+            );
+        }
+    }
+
     /// What switches need that have links pause.
     fn pauses(&mut self, config: &ClusterConfig) {
         let links = &self.settings.links;
@@ -400,6 +426,7 @@ impl Checker<'_> {
                     ),
             );
         }
+        self.trims(config);
         self.pauses(config);
         if buffers.queueing == Queueing::Fair && config.links.frame.payload_bytes == 0 {
             self.diagnostics.push(

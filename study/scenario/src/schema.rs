@@ -276,7 +276,7 @@ section! {
         )
         .or("fifo"), when model = Sharing::Packets;
         full: Setting<WhenFullKind> = choice(
-            "what a switch does without room: lose the frame, or have the link pause before (PFC)",
+            "what a switch does without room: lose the frame, trim it, or have the link pause (PFC)",
         )
         .or("drop"), when model = Sharing::Packets;
         pause_headroom: Setting<u32> = size(
@@ -335,6 +335,7 @@ words! {
 words! {
     pub(crate) enum WhenFullKind {
         Drop = "drop",
+        Trim = "trim",
         Pause = "pause",
     }
 }

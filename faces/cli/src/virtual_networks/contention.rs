@@ -446,6 +446,7 @@ fn simulated(
                 busy_fraction: its.busy.seconds_f64() / seconds,
                 queue_max_bytes: None,
                 frames_lost: None,
+                frames_trimmed: None,
                 frames_marked: None,
                 pauses: None,
                 paused_ps: None,

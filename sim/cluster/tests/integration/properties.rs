@@ -13,7 +13,7 @@ use viaduct_core::ReliabilityLevel;
 use viaduct_engine::Time;
 use viaduct_hardware::Stage;
 use viaduct_hardware::{Completion, HostModel, Mechanism, Rate, Switching};
-use viaduct_network::{Buffers, CongestionControl, FlowControl, Marking, Sharing};
+use viaduct_network::{Buffers, CongestionControl, FlowControl, Marking, Sharing, WhenFull};
 use viaduct_topology::{ChainHosts, LinkId, Ports, Topology, TreeShape};
 
 fn topology() -> impl Strategy<Value = Topology> {
@@ -232,6 +232,10 @@ fn disturbed() -> impl Strategy<Value = ClusterConfig> {
                     let full = u64::from(payload + frame.header_bytes);
                     config.links.buffers = Buffers {
                         bytes_max: buffer.map(|frames| frames * full),
+                        full: match timeout % 3 {
+                            0 => WhenFull::Trim,
+                            _ => WhenFull::Drop,
+                        },
                         marking: buffer.map(|_| Marking {
                             low_bytes: 0,
                             high_bytes: 4 * full,

@@ -19,13 +19,20 @@ pub(crate) struct Sizes {
     pub(crate) last: f64,
     /// The same as whole bytes: a piece of one takes the place of one.
     pub(super) held: [u32; 2],
+    /// What a switch leaves of one that it trims, at most.
+    pub(super) trimmed: f64,
 }
+
+/// What a switch leaves of a frame that it trims, if its header is no longer: the shortest frame
+/// of Ethernet, as in htsim's simulator of Ultra Ethernet.
+const TRIMMED_BYTES: f64 = 64.0;
 
 impl Sizes {
     /// Of so many bytes on the link, headers included. Where a message is framed in another way,
     /// or what is left of it begins in the middle of a frame, the last one is a header at least.
     pub(crate) fn of(wire_bytes: f64, frame: Frame) -> Self {
         let header = f64::from(frame.header_bytes);
+        let trimmed = header.max(TRIMMED_BYTES);
         if frame.payload_bytes == 0 {
             let all = wire_bytes.max(header);
             return Self {
@@ -33,6 +40,7 @@ impl Sizes {
                 full: all,
                 last: all,
                 held: [all.ceil() as u32; 2],
+                trimmed,
             };
         }
         let full = full_bytes(frame);
@@ -43,6 +51,7 @@ impl Sizes {
             full,
             last,
             held: [full, last].map(|bytes| bytes.ceil() as u32),
+            trimmed,
         }
     }
 

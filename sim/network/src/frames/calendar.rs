@@ -24,7 +24,7 @@ pub(super) struct Arrival {
 }
 
 /// Which frame of its message it is, and what has happened to it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct Kind(u8);
 
 impl Kind {
@@ -32,10 +32,12 @@ impl Kind {
     const LAST: u8 = 2;
     const LOST: u8 = 4;
     const MARKED: u8 = 8;
+    const TRIMMED: u8 = 16;
+    const ENDS: u8 = 32;
     /// No frame, but what happens to the link: see [`super::pause`].
-    pub(super) const LEAVES: Self = Self(16);
-    pub(super) const PAUSES: Self = Self(32);
-    pub(super) const RESUMES: Self = Self(64);
+    pub(super) const LEAVES: Self = Self(64);
+    pub(super) const PAUSES: Self = Self(65);
+    pub(super) const RESUMES: Self = Self(66);
 
     #[inline]
     pub(super) fn new(is_first: bool, is_last: bool) -> Self {
@@ -60,6 +62,28 @@ impl Kind {
 
     pub(super) fn marked(self) -> Self {
         Self(self.0 | Self::MARKED)
+    }
+
+    /// Whether nothing but its header is left.
+    #[inline]
+    pub(super) fn is_trimmed(self) -> bool {
+        self.0 & Self::TRIMMED != 0
+    }
+
+    pub(super) fn trimmed(self) -> Self {
+        Self(self.0 | Self::TRIMMED)
+    }
+
+    /// Whether no more frames of its message are to come; known where it has come.
+    #[inline]
+    pub(super) fn ends(self) -> bool {
+        self.0 & Self::ENDS != 0
+    }
+
+    /// The same frame where it has come, with that.
+    #[inline]
+    pub(super) fn ending(self, ends: bool) -> Self {
+        Self(self.0 | (u8::from(ends) * Self::ENDS))
     }
 
     /// Whether a gap goes in its place.

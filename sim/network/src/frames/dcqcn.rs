@@ -11,6 +11,7 @@ use super::Frames;
 use super::parts::Passage;
 use crate::adapter::NEVER;
 use crate::links::{Buffers, CongestionControl};
+use crate::passage::Parts;
 use crate::queues::FlowKey;
 
 /// Weight of the newest in the average of how often a sender is told.
@@ -87,18 +88,19 @@ impl Senders {
         }
     }
 
-    /// The adapter chooses at `now` a frame of a flow, which it begins with at `begin`: when it may
-    /// begin with the next.
+    /// The adapter chooses at `now` a frame of a flow, which it begins with at `begin`: when the
+    /// flow's rate lets it begin with the next.
     fn send(&mut self, flow: FlowKey, now: u64, begin: u64, bytes: f64) -> u64 {
         let Some(sender) = self.flows.get_mut(&flow) else {
-            return begin;
+            return 0;
         };
         sender.hear(now);
         sender.send(bytes);
-        // At its link's rate nothing but the link holds it back.
+        // At its link's rate nothing but the link holds it back: as if it had not been told, which
+        // is known here before it is heard.
         sender.next = match sender.rate < sender.rate_max {
             true => begin + (bytes / sender.rate).ceil() as u64,
-            false => begin,
+            false => 0,
         };
         sender.next
     }
@@ -197,17 +199,24 @@ impl Sender {
 }
 
 impl Frames {
-    /// A marked frame is all there, at its receiver. What that tells takes as long as the first
-    /// byte took that came, with nobody else there, and its own bytes; it waits for nobody.
+    /// A marked frame is all there, at its receiver.
     pub(super) fn tell_sender(&mut self, id: u32, time: u64) {
+        let back = self.time_back(id);
         let passage = &self.passages[id as usize];
         if let (Some(senders), Some(flow)) = (&mut self.senders, passage.parts.flow)
             && let Some(&first) = passage.way.first()
         {
-            let rate = self.outputs[first as usize].rate;
-            let back = passage.lead + (NOTICE_BYTES / rate).ceil() as u64;
-            senders.mark(flow, time, back, rate);
+            senders.mark(flow, time, back, self.outputs[first as usize].rate);
         }
+    }
+
+    /// How long what a message's receiver tells takes to its sender: as long as the first byte took
+    /// that came, with nobody else there, and its own bytes. It waits for nobody.
+    pub(super) fn time_back(&self, id: u32) -> u64 {
+        let passage = &self.passages[id as usize];
+        let first = passage.way.first();
+        let rate = first.map(|first| self.outputs[*first as usize].rate);
+        passage.lead + rate.map_or(0, |rate| (NOTICE_BYTES / rate).ceil() as u64)
     }
 
     /// The adapter chooses at `now` a frame of a message, which it begins with at `begin`: when it
@@ -224,7 +233,7 @@ impl Frames {
         let next = senders.send(flow, now, begin, bytes);
         passage.next_start = next.max(passage.next_start);
         let behind = passage.behind;
-        if passage.parts.left == 0
+        if passage.parts.are_sent()
             && let Some(behind) = self.passages.get_mut(behind as usize)
         {
             behind.next_start = next.max(behind.next_start);
@@ -329,7 +338,7 @@ mod tests {
         }
         assert_eq!(senders.flows[&flow].notices, [7, 50 * US + 7, 101 * US + 7]);
         // The next frame may be sent when the rate lets it, once that is less than the link's.
-        assert_eq!(senders.send(flow, 6, 6, 1_000.0), 6);
+        assert_eq!(senders.send(flow, 6, 6, 1_000.0), 0);
         assert_eq!(senders.send(flow, 7, 8, 1_000.0), 8 + 400_000);
         assert_eq!(senders.next(flow), 8 + 400_000);
     }

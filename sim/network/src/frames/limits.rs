@@ -23,6 +23,8 @@ const MARKING: u64 = 0xfa03;
 pub struct QueueCounts {
     /// Frames that found it full, and were lost.
     pub lost: u64,
+    /// Frames that found it full, and of which their headers went on.
+    pub trimmed: u64,
     /// Frames that it has marked.
     pub marked: u64,
     /// How often the link was told to pause.
@@ -44,6 +46,7 @@ pub struct QueueLoss {
 #[derive(Debug)]
 pub(super) struct Limits {
     bytes_max: u64,
+    trims: bool,
     marking: Option<Marking>,
     seed: u64,
     counts: Vec<QueueCounts>,
@@ -57,10 +60,11 @@ impl Limits {
         has_any.then(|| {
             Box::new(Self {
                 bytes_max: match buffers.full {
-                    WhenFull::Drop => buffers.bytes_max.unwrap_or(u64::MAX),
+                    WhenFull::Drop | WhenFull::Trim => buffers.bytes_max.unwrap_or(u64::MAX),
                     // That is of what came by one link, and not of a queue.
                     WhenFull::Pause { .. } => u64::MAX,
                 },
+                trims: buffers.may_trim(),
                 marking: buffers.marking,
                 seed: 0,
                 counts: vec![QueueCounts::default(); links],
@@ -82,7 +86,13 @@ impl Limits {
     /// A frame of some bytes comes to a queue that has others: as what it goes on.
     pub(super) fn judge(&mut self, kind: Kind, link: u32, (held, bytes): (u64, u64)) -> Kind {
         if held + bytes > self.bytes_max {
-            return self.lose(kind, link);
+            if !self.trims {
+                return self.lose(kind, link);
+            }
+            if held > 0 {
+                self.counts[link as usize].trimmed += 1;
+                return kind.trimmed();
+            }
         }
         match self.marks(link, held) {
             true => kind.marked(),
@@ -217,7 +227,7 @@ impl Frames {
         })
     }
 
-    /// What a link's queue has lost and marked, and how the link paused until `now`.
+    /// What a link's queue has lost, trimmed and marked, and how the link paused until `now`.
     pub(crate) fn queue_counts(&self, link: ResourceId, now: Time) -> QueueCounts {
         let counts = self.limits.as_ref().map(|limits| &limits.counts);
         let counts = counts.and_then(|counts| counts.get(link.0 as usize));

@@ -1,5 +1,5 @@
-//! Queues of which it is not known when a frame leaves as it comes: flows take turns there, or the
-//! link may pause meanwhile.
+//! Queues of which it is not known when a frame leaves as it comes: flows take turns there, headers
+//! of trimmed frames overtake it, or the link may pause meanwhile.
 //!
 //! So all that happens in a window is put in the order of time: frames leave, links pause and go
 //! on, frames come. That takes two events a frame and hop.
@@ -38,7 +38,7 @@ impl Ordered {
     /// Of so many links; none if what comes to a queue is in the order of time by itself.
     pub(super) fn of(links: &LinkConfig, count: usize) -> Option<Box<Self>> {
         let is_fair = links.buffers.queueing == Queueing::Fair;
-        if !is_fair && !links.buffers.may_pause() {
+        if !is_fair && !links.buffers.may_pause() && !links.buffers.may_trim() {
             return None;
         }
         let quantum = is_fair.then(|| full_bytes(links.frame).ceil() as u64);
@@ -127,11 +127,12 @@ impl Frames {
     /// A frame comes to the queue of a link.
     fn enters(&mut self, mut arrival: Arrival) {
         let parts = &self.passages[arrival.passage as usize].parts;
-        let held = parts.sizes.held(arrival.kind.is_last());
+        let mut held = parts.held(arrival.kind);
         let turn = parts
             .flow
             .map_or(Turn::Message(arrival.passage), Turn::Flow);
         if !arrival.kind.is_lost()
+            && !arrival.kind.is_trimmed()
             && let Some(limits) = &mut self.limits
         {
             let pauses = self.pauses.as_ref();
@@ -141,6 +142,7 @@ impl Frames {
                 true => limits.judge(arrival.kind, arrival.link, (before, held.into())),
                 false => limits.lose(arrival.kind, arrival.link),
             };
+            held = parts.held(arrival.kind);
         }
         if !arrival.kind.is_lost() {
             self.hold(arrival.from, arrival.time, held);
@@ -174,10 +176,10 @@ impl Frames {
                 });
                 continue;
             }
-            let sizes = &self.passages[arrival.passage as usize].parts.sizes;
-            let held = sizes.held(arrival.kind.is_last());
+            let parts = &self.passages[arrival.passage as usize].parts;
+            let held = parts.held(arrival.kind);
             serving.leaving = Some((arrival.from, held));
-            let bytes = sizes.bytes(arrival.kind.is_last());
+            let bytes = parts.bytes(arrival.kind);
             let output = &mut self.outputs[link as usize];
             let service = output.service(bytes);
             output.begin(now, service, bytes);

@@ -17,8 +17,11 @@ pub(super) struct Whole {
     pub(super) source: u32,
     pub(super) flow: Option<FlowKey>,
     pub(super) sizes: Sizes,
-    /// Those that the adapter has not sent yet.
+    /// Those that the adapter has not sent yet, and those that it is to send again.
     pub(super) left: u32,
+    pub(super) asked: Asked,
+    /// Whether it stands in the line of its adapter.
+    pub(super) is_lined: bool,
     /// Whether one was lost in a queue: frames that have come before the first such, and whether
     /// one came behind it.
     pub(super) is_lossy: bool,
@@ -38,8 +41,15 @@ impl Parts for Whole {
             full: 0.0,
             last: 0.0,
             held: [0; 2],
+            trimmed: 0.0,
         },
         left: 0,
+        asked: Asked {
+            first: false,
+            last: false,
+            others: 0,
+        },
+        is_lined: true,
         is_lossy: false,
         came: 0,
         is_told: false,
@@ -49,7 +59,45 @@ impl Parts for Whole {
 
     #[inline]
     fn are_sent(&self) -> bool {
-        self.left == 0
+        self.left == 0 && self.asked.next().is_none()
+    }
+}
+
+/// Frames of a message that are asked for again. No more need be known of them: those that are
+/// neither its first nor its last are alike.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    first: bool,
+    last: bool,
+    others: u32,
+}
+
+impl Asked {
+    /// One more.
+    pub(super) fn add(&mut self, kind: Kind) {
+        match (kind.is_first(), kind.is_last()) {
+            (true, _) => self.first = true,
+            (_, true) => self.last = true,
+            _ => self.others += 1,
+        }
+    }
+
+    /// Whether the next one is the first of its message, and else whether it is the last.
+    fn next(self) -> Option<(bool, bool)> {
+        match (self.first, self.others, self.last) {
+            (true, ..) => Some((true, false)),
+            (_, 1.., _) => Some((false, false)),
+            (.., true) => Some((false, true)),
+            _ => None,
+        }
+    }
+
+    fn take(&mut self) {
+        match (self.first, self.others) {
+            (true, _) => self.first = false,
+            (_, 0) => self.last = false,
+            _ => self.others -= 1,
+        }
     }
 }
 
@@ -65,10 +113,41 @@ impl Whole {
         }
     }
 
-    /// Which of them is next.
+    /// Which of them is next: one that is to be sent again, if there is any.
     #[inline]
     pub(super) fn next_kind(&self) -> Kind {
-        Kind::new(self.left == self.sizes.count, self.left == 1)
+        match self.asked.next() {
+            Some((is_first, is_last)) => Kind::new(is_first, is_last || self.sizes.count == 1),
+            None => Kind::new(self.left == self.sizes.count, self.left == 1),
+        }
+    }
+
+    /// The adapter has sent that one.
+    #[inline]
+    pub(super) fn send(&mut self) {
+        match self.asked.next() {
+            Some(_) => self.asked.take(),
+            None => self.left -= 1,
+        }
+        self.is_lined = !self.are_sent();
+    }
+
+    /// Bytes on the link of a frame, or of what is left of it.
+    #[inline]
+    pub(super) fn bytes(&self, kind: Kind) -> f64 {
+        let bytes = self.sizes.bytes(kind.is_last());
+        match kind.is_trimmed() {
+            true => bytes.min(self.sizes.trimmed),
+            false => bytes,
+        }
+    }
+
+    /// Bytes that it takes in a queue: the headers of others have a place of their own.
+    pub(super) fn held(&self, kind: Kind) -> u32 {
+        match kind.is_trimmed() {
+            true => 0,
+            false => self.sizes.held(kind.is_last()),
+        }
     }
 
     /// For how long the adapter's own work holds the rest of it up at least, from now on.

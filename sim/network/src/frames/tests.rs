@@ -91,6 +91,8 @@ fn engine(network: &Network, messages: &[Message]) -> Outcome {
     }
     let mut times = vec![(NEVER, NEVER, NEVER, None); messages.len()];
     let mut leads = vec![0; messages.len()];
+    // By flow: the message that was handed over last.
+    let mut handed = BTreeMap::new();
     let mut events = 0;
     while let Some((now, event)) = queue.pop() {
         let now = now.picoseconds();
@@ -128,6 +130,13 @@ fn engine(network: &Network, messages: &[Message]) -> Outcome {
                     Step::Served { at, .. } => {
                         times.2 = at.picoseconds() + leads[tag as usize];
                         times.3 = frames.loss(flow);
+                        if network.links.buffers.may_trim() {
+                            assert_eq!(times.2, now, "its end is told when it is");
+                            let Message { at, ends, flow, .. } = messages[tag as usize];
+                            let sent = Some((at, tag));
+                            let before = handed.insert((ends, flow), sent).flatten();
+                            assert!(before < sent, "{before:?} ended before {sent:?}");
+                        }
                         assert!(times.2 >= times.0, "it ends before its sender is done");
                     }
                 }
@@ -166,6 +175,13 @@ fn engine(network: &Network, messages: &[Message]) -> Outcome {
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Happening {
     Begins(usize),
+    /// A host hears that a frame is wanted again of a flow: its target and number.
+    Wanted {
+        host: u32,
+        flow: (u32, u32),
+        message: usize,
+        frame: u32,
+    },
     /// The frame that is on a link has left its queue.
     Leaves(u32),
     /// A link hears that it is to pause, or to go on.
@@ -178,9 +194,7 @@ enum Happening {
         link: u32,
         from: u32,
         number: usize,
-        message: usize,
-        frame: u32,
-        place: usize,
+        it: Placed,
     },
     /// At a host's bus.
     Comes {
@@ -224,18 +238,35 @@ struct Slow<'a> {
     /// may send.
     wakes: BTreeMap<u32, u64>,
     idle: BTreeMap<u32, u64>,
-    /// Where links pause or flows take turns: by link what waits for it and what is on it, each a
-    /// message, its frame, its place there and the link it came by; links that pause; by link the
-    /// flows of which something waits, with the bytes that each may send, and whether the first has
-    /// been given those of this turn.
+    /// Where links pause or flows take turns: by link what waits for it and what is on it; links
+    /// that pause; by link the flows of which something waits, with the bytes that each may send,
+    /// and whether the first has been given those of this turn.
     paused: BTreeSet<u32>,
     order: BTreeMap<u32, (VecDeque<(Flow, u64)>, bool)>,
-    waiting: BTreeMap<u32, VecDeque<(usize, u32, usize, u32)>>,
-    leaving: BTreeMap<u32, (usize, u32, usize, u32)>,
+    waiting: BTreeMap<u32, VecDeque<Placed>>,
+    leaving: BTreeMap<u32, Placed>,
     /// By link: bytes in the switch behind it, and whether it was told to pause.
     behind: BTreeMap<u32, (u64, bool)>,
+    /// By link: headers of trimmed frames that wait for it, and how many have gone before the frame
+    /// that is next; and by message frames that are wanted again.
+    headers: BTreeMap<u32, (VecDeque<Placed>, u32)>,
+    wanted: Vec<BTreeSet<u32>>,
+    /// By message: when all of it had come.
+    there: Vec<u64>,
     /// By host: a frame that is ready for its link, when it is, and whether the next is read ahead.
     ready: BTreeMap<u32, (usize, u32, u64, bool)>,
+}
+
+/// A frame of a message at a place of its way, and the link it came by. A frame whose header has
+/// come may be sent again while its bytes still leave a queue before the one that trimmed it.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Placed {
+    message: usize,
+    frame: u32,
+    place: usize,
+    from: u32,
+    /// Whether nothing else is left of it.
+    is_header: bool,
 }
 
 /// Source, target and number.
@@ -348,15 +379,18 @@ impl Slow<'_> {
             .is_none_or(|told| time - told >= 50_000_000);
         if is_time {
             self.told.insert(flow, time);
-            let way = self.network.way(&self.messages[message]);
-            let cable = self.network.links.propagation.picoseconds();
-            let switch = self.network.switch.delay.picoseconds();
-            let links = way.len() as u64;
-            let first = self.first_rate(message);
-            let back = links * cable + (links - 1) * switch + (64.0 / first).ceil() as u64;
+            let back = self.back(message);
             let slowed = self.senders.entry(flow).or_default();
             slowed.notices.push(time + back);
         }
+    }
+
+    /// How long what a receiver tells takes.
+    fn back(&self, message: usize) -> u64 {
+        let cable = self.network.links.propagation.picoseconds();
+        let switch = self.network.switch.delay.picoseconds();
+        let links = self.network.way(&self.messages[message]).len() as u64;
+        links * cable + (links - 1) * switch + (64.0 / self.first_rate(message)).ceil() as u64
     }
 
     /// Of the link that a message leaves its host by.
@@ -392,19 +426,14 @@ impl Slow<'_> {
                     frame,
                 } => self.comes(now, host, message, frame),
                 Happening::Wakes(host) => self.wakes(now, host),
+                Happening::Wanted { message, frame, .. } => self.wants(now, message, frame),
                 Happening::Leaves(link) => self.leaves(now, link),
                 Happening::Hears { link, pauses } => self.hears(now, link, pauses),
-                Happening::Queues {
-                    link,
-                    from,
-                    message,
-                    frame,
-                    place,
-                    ..
-                } => {
+                Happening::Queues { link, it, .. } => {
+                    let Placed { message, frame, .. } = it;
                     let (wire, _) = self.bytes(message, frame);
                     if self.is_ordered() {
-                        self.waits(now, link, (message, frame, place, from));
+                        self.waits(now, link, it);
                         continue;
                     }
                     if !self.takes(now, link, wire) {
@@ -418,11 +447,12 @@ impl Slow<'_> {
                     let start = now.max(self.link_free.get(&link).copied().unwrap_or(0));
                     self.link_free.insert(link, start + service);
                     self.holds(now, link, wire, start + service);
-                    self.starts(start, message, frame, place);
+                    self.starts(start, it);
                 }
             }
         }
         self.log.sort_unstable();
+        self.keep_order();
         for (message, times) in self.times.iter_mut().enumerate() {
             if let Some(first) = self.lost[message].iter().copied().min() {
                 let came = &self.came[message];
@@ -476,16 +506,16 @@ impl Slow<'_> {
             let next = turns.iter().map(|flow| self.next_start[first(flow)]).min();
             self.turns.insert(host, (turns, true));
             self.look(next.unwrap(), host);
-            let marking = self.network.links.buffers.marking;
-            if marking.is_some_and(|it| it.control == CongestionControl::Dcqcn) {
+            let buffers = self.network.links.buffers;
+            let is_slowed = |it: Marking| it.control == CongestionControl::Dcqcn;
+            if buffers.marking.is_some_and(is_slowed) || buffers.may_trim() {
                 self.idle.insert(host, now);
             }
             return;
         };
         let flow = turns.remove(place).unwrap();
         let message = self.flows[&(host, flow.0, flow.1)][0];
-        let frame = self.sent[message];
-        self.sent[message] += 1;
+        let frame = self.next_frame(message);
         let (wire, on_bus) = self.bytes(message, frame);
         let rate_max = self.messages[message].rate_max;
         let pace = if rate_max.is_finite() {
@@ -504,7 +534,7 @@ impl Slow<'_> {
         self.next_start[message] = begin + pace;
         let rate_max = self.first_rate(message);
         let name = (host, flow.0, flow.1);
-        let mut slowed_until = begin;
+        let mut slowed_until = 0;
         if let Some(slowed) = self.senders.get_mut(&name) {
             let rate = slowed.rate(now, rate_max);
             if rate < rate_max {
@@ -516,7 +546,7 @@ impl Slow<'_> {
         let link = self.network.way(&self.messages[message])[0];
         let service = self.service(link, wire);
         let comes = begin + span.saturating_sub(service);
-        if frame + 1 == self.frames(message) {
+        if self.sent[message] == self.frames(message) && self.wanted[message].is_empty() {
             let line = self.flows.get_mut(&(host, flow.0, flow.1)).unwrap();
             line.pop_front();
             if let Some(behind) = line.front() {
@@ -551,20 +581,34 @@ impl Slow<'_> {
         let link = self.network.way(&self.messages[message])[0];
         let service = self.service(link, self.bytes(message, frame).0);
         self.link_free.insert(link, start + service);
-        if frame + 1 == self.frames(message) {
+        if frame + 1 == self.frames(message) && self.times[message].0 == NEVER {
             self.times[message].0 = start + service;
         }
         if !self.turns[&host].0.is_empty() {
             let next = if reads_ahead { start } else { start + service };
             self.look(next, host);
         }
-        self.starts(start, message, frame, 0);
+        let it = Placed {
+            message,
+            frame,
+            place: 0,
+            from: link,
+            is_header: false,
+        };
+        self.starts(start, it);
     }
 
     /// A frame begins on a link.
-    fn starts(&mut self, start: u64, message: usize, frame: u32, place: usize) {
+    fn starts(&mut self, start: u64, it: Placed) {
+        let Placed {
+            message,
+            frame,
+            place,
+            ..
+        } = it;
         let way = self.network.way(&self.messages[message]);
-        let (wire, on_bus) = self.bytes(message, frame);
+        let (_, on_bus) = self.bytes(message, frame);
+        let wire = self.wire(it);
         let link = way[place];
         let service = self.service(link, wire);
         self.log.push((message as u32, link, start));
@@ -587,19 +631,25 @@ impl Slow<'_> {
                 link: next,
                 from: link,
                 number: self.log.len(),
-                message,
-                frame,
-                place: place + 1,
+                it: Placed {
+                    place: place + 1,
+                    from: link,
+                    ..it
+                },
             };
             self.heap.push(Reverse((start + after.max(1), queues)));
             return;
         }
         let head = start + cable;
+        if it.is_header {
+            return self.asks(head + service, message, frame);
+        }
         self.came[message].push(frame);
         self.tells(head + service, message, frame);
         if frame == 0 {
             self.times[message].1 = head;
         }
+        self.there[message] = head + service;
         if self.network.ends.have_buses() {
             let bus = time(on_bus, self.network.ends.bus_rate.bytes_per_picosecond());
             let span = bus.max(self.paced(message, wire));
@@ -673,6 +723,9 @@ fn slow(network: &Network, messages: &[Message]) -> Outcome {
         waiting: BTreeMap::new(),
         leaving: BTreeMap::new(),
         behind: BTreeMap::new(),
+        headers: BTreeMap::new(),
+        wanted: vec![BTreeSet::new(); messages.len()],
+        there: vec![0; messages.len()],
         ready: BTreeMap::new(),
         is_marked: false,
     };
@@ -704,6 +757,7 @@ fn networks() -> impl Strategy<Value = Network> {
     let headroom = prop_oneof![Just(None), (0_u64..3_000).prop_map(Some)];
     let full = prop_oneof![
         Just(WhenFull::Drop),
+        Just(WhenFull::Trim),
         headroom.prop_map(|headroom_bytes| WhenFull::Pause { headroom_bytes }),
     ];
     let queueing = prop_oneof![Just(Queueing::FirstCome), Just(Queueing::Fair)];
@@ -719,7 +773,11 @@ fn networks() -> impl Strategy<Value = Network> {
                 host_rate: Rate::from_bits_per_second(host_rate),
                 propagation: Time::from_nanoseconds(times.0 * 300),
                 frame: Frame {
-                    payload_bytes: frames.0,
+                    payload_bytes: match (buffers.2, frames.0) {
+                        // Short ones are sent again and again for very long.
+                        (WhenFull::Trim, 1..) => 100 + frames.0,
+                        _ => frames.0,
+                    },
                     header_bytes: frames.1,
                 },
                 buffers: Buffers {

@@ -4,15 +4,30 @@
 //! line of its own, and the flows of which something waits take turns. With each turn a flow may
 //! send a full frame's bytes more; what it does not use of that it has at its next turn, as long as
 //! something of it waits.
+//!
+//! The headers of trimmed frames go first: ten of them for each frame that waits as well, so that
+//! headers alone never fill a link (Handley et al., SIGCOMM 2017).
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::calendar::Arrival;
 use crate::queues::FlowKey;
 
+/// So many headers go before a frame that waits.
+const HEADERS_A_FRAME: u32 = 10;
+
+/// What waits for a link.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    frames: Frames,
+    headers: VecDeque<Arrival>,
+    /// Headers that have gone before the frame that is next.
+    headers_gone: u32,
+}
+
 /// Frames that wait, and gaps in the place of lost ones.
 #[derive(Debug)]
-pub(super) enum Waiting {
+enum Frames {
     /// First come first served.
     Line(VecDeque<Arrival>),
     Turns(Turns),
@@ -49,9 +64,9 @@ struct Line {
 impl Waiting {
     /// First come first served, or by turns of so many bytes.
     pub(super) fn new(quantum: Option<u64>) -> Self {
-        match quantum {
-            None => Self::Line(VecDeque::new()),
-            Some(quantum) => Self::Turns(Turns {
+        let frames = match quantum {
+            None => Frames::Line(VecDeque::new()),
+            Some(quantum) => Frames::Turns(Turns {
                 quantum: quantum.max(1),
                 lines: BTreeMap::new(),
                 order: VecDeque::new(),
@@ -59,37 +74,48 @@ impl Waiting {
                 gaps: VecDeque::new(),
                 count: 0,
             }),
+        };
+        Self {
+            frames,
+            headers: VecDeque::new(),
+            headers_gone: 0,
         }
     }
 
-    /// A frame of some bytes comes.
+    /// A frame of some bytes comes, or its header.
     pub(super) fn push(&mut self, arrival: Arrival, turn: Turn, bytes: u32) {
-        match self {
-            Self::Line(line) => line.push_back(arrival),
-            Self::Turns(turns) => turns.push(arrival, turn, bytes),
+        match &mut self.frames {
+            _ if arrival.kind.is_trimmed() => self.headers.push_back(arrival),
+            Frames::Line(line) => line.push_back(arrival),
+            Frames::Turns(turns) => turns.push(arrival, turn, bytes),
         }
     }
 
     /// Takes the next one away.
     pub(super) fn pop(&mut self) -> Option<Arrival> {
-        match self {
-            Self::Line(line) => line.pop_front(),
-            Self::Turns(turns) => turns.pop(),
+        let frames = self.frames.len();
+        if self.headers_gone < HEADERS_A_FRAME
+            && let Some(header) = self.headers.pop_front()
+        {
+            self.headers_gone += u32::from(frames > 0);
+            return Some(header);
+        }
+        self.headers_gone = 0;
+        match &mut self.frames {
+            Frames::Line(line) => line.pop_front(),
+            Frames::Turns(turns) => turns.pop(),
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Line(line) => line.len(),
-            Self::Turns(turns) => turns.count,
-        }
+        self.headers.len() + self.frames.len()
     }
 
-    /// All that wait, in no order that means something.
+    /// All frames that wait, in no order that means something.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arrival> {
-        let (line, lines) = match self {
-            Self::Line(line) => (Some(line.iter()), None),
-            Self::Turns(turns) => (None, Some(turns.lines.values())),
+        let (line, lines) = match &self.frames {
+            Frames::Line(line) => (Some(line.iter()), None),
+            Frames::Turns(turns) => (None, Some(turns.lines.values())),
         };
         let by_turns = lines.into_iter().flatten().flat_map(|line| &line.frames);
         line.into_iter()
@@ -98,13 +124,24 @@ impl Waiting {
     }
 
     pub(super) fn state_bytes(&self) -> usize {
-        match self {
-            Self::Line(line) => line.capacity() * size_of::<Arrival>(),
-            Self::Turns(turns) => {
-                turns.count * size_of::<(Arrival, u32)>()
-                    + turns.lines.len() * size_of::<(Turn, Line)>()
-                    + turns.order.capacity() * size_of::<Turn>()
+        let headers = self.headers.capacity() * size_of::<Arrival>();
+        headers
+            + match &self.frames {
+                Frames::Line(line) => line.capacity() * size_of::<Arrival>(),
+                Frames::Turns(turns) => {
+                    turns.count * size_of::<(Arrival, u32)>()
+                        + turns.lines.len() * size_of::<(Turn, Line)>()
+                        + turns.order.capacity() * size_of::<Turn>()
+                }
             }
+    }
+}
+
+impl Frames {
+    fn len(&self) -> usize {
+        match self {
+            Self::Line(line) => line.len(),
+            Self::Turns(turns) => turns.count,
         }
     }
 }

@@ -12,4 +12,5 @@ mod pause;
 mod queues;
 mod shared;
 mod transfers;
+mod trim;
 mod wormhole;

@@ -262,7 +262,7 @@ fn links(runs: &[NamedRun<'_>]) -> Vec<Block> {
         (most, true),
     ]);
     if has_frames {
-        let of_queue = ["most bytes", "lost", "marked", "pauses"];
+        let of_queue = ["most bytes", "lost", "trimmed", "marked", "pauses"];
         let of_queue = of_queue.map(|title| Column::new(title, true));
         table.columns.extend(of_queue);
     }

@@ -81,7 +81,7 @@ fn round_end(most: f64) -> f64 {
 }
 
 /// Of each of the busiest links: its name, class, utilisation in per cent, most messages at once;
-/// where frames go one by one also the most bytes in its queue, frames lost and
+/// where frames go one by one also the most bytes in its queue, frames lost, trimmed and
 /// marked there, and how often the link was told to pause.
 pub(crate) fn busiest(named: &NamedRun<'_>, most: usize) -> Vec<Vec<String>> {
     let topology = &*named.cell.config.topology;
@@ -106,6 +106,7 @@ pub(crate) fn busiest(named: &NamedRun<'_>, most: usize) -> Vec<Vec<String>> {
             let counts = [
                 row.queue_max_bytes,
                 row.frames_lost,
+                row.frames_trimmed,
                 row.frames_marked,
                 row.pauses,
             ];

@@ -268,6 +268,7 @@ fn count_rows(view: &CellRecord<'_>) -> Vec<Row> {
         |count: fn(&FrameCounts) -> u64| view.sum(|run| run.frames.as_ref().map_or(0, count));
     for (name, count) in [
         ("frames lost in full queues", of_frames(|it| it.lost)),
+        ("frames trimmed in full queues", of_frames(|it| it.trimmed)),
         ("frames marked in queues", of_frames(|it| it.marked)),
         ("pauses of links", of_frames(|it| it.pauses)),
     ] {

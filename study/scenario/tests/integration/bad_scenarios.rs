@@ -487,6 +487,8 @@ fn limits_of_queues_are_for_frames_that_fit_into_them() {
         "model = \"packets\", buffer = \"unlimited\", ecn_high = \"8 KiB\"",
         "model = \"packets\", congestion_control = \"dcqcn\"",
         "model = \"queues\", queueing = \"fair\"",
+        "model = \"queues\", full = \"trim\"",
+        "model = \"packets\", full = \"trim\"",
         "model = \"packets\", full = \"pause\"",
         "model = \"packets\", full = \"pause\", buffer = \"2 KiB\"",
         "model = \"packets\", full = \"pause\", buffer = \"64 KiB\", pause_headroom = \"1 KiB\"",
@@ -498,9 +500,11 @@ fn limits_of_queues_are_for_frames_that_fit_into_them() {
     .map(|more| format!("---- {more}\n{}\n", with(more)))
     .into();
     let unframed = format!("{rate}\nmodel = \"packets\"\nqueueing = \"fair\"");
+    let untrimmed = format!("{rate}\nmodel = \"packets\"\nfull = \"trim\"\nbuffer = \"64 KiB\"");
     said.push(format!(
-        "---- the same, and no frame_payload\n{}\n",
-        exchanged(rate, &unframed)
+        "---- the same, and no frame_payload\n{}\n{}\n",
+        exchanged(rate, &unframed),
+        exchanged(rate, &untrimmed)
     ));
     insta::assert_snapshot!(said.concat());
 }

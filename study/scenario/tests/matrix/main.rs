@@ -79,6 +79,8 @@ const PARTS: [&[&str]; 7] = [
         "credits stored",
         "credits",
         "packets dcqcn",
+        "packets trim fair",
+        "packets trim",
         "packets pause fair",
         "packets pause",
         "packets fair",
@@ -274,6 +276,9 @@ fn study(cell: &Cell) -> Study {
         }
         Some("packets") if text(cell, 3).contains("pause") => {
             "model = \"packets\"\nfull = \"pause\"\nbuffer = \"6 KiB\""
+        }
+        Some("packets") if text(cell, 3).contains("trim") => {
+            "model = \"packets\"\nfull = \"trim\"\nbuffer = \"3 KiB\""
         }
         Some("packets") if has_full_queues(cell) => {
             "model = \"packets\"\nbuffer = \"3 KiB\"\necn_low = \"1 KiB\""

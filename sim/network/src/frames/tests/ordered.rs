@@ -1,5 +1,5 @@
-//! The rules of links that pause, and of flows that take turns, once more, with everything in one
-//! heap.
+//! The rules of links that pause, of trimming, and of flows that take turns, once more, with
+//! everything in one heap.
 
 use viaduct_topology::Node;
 
@@ -43,7 +43,7 @@ impl Slow<'_> {
 
     pub(super) fn is_ordered(&self) -> bool {
         let buffers = self.network.links.buffers;
-        buffers.may_pause() || buffers.queueing == Queueing::Fair
+        buffers.may_pause() || buffers.may_trim() || buffers.queueing == Queueing::Fair
     }
 
     fn flow(&self, message: usize) -> Flow {
@@ -52,21 +52,40 @@ impl Slow<'_> {
     }
 
     /// A frame comes to a queue.
-    pub(super) fn waits(&mut self, now: u64, link: u32, it: (usize, u32, usize, u32)) {
-        let (message, frame, _, from) = it;
+    pub(super) fn waits(&mut self, now: u64, link: u32, it: Placed) {
+        let Placed {
+            message,
+            frame,
+            from,
+            ..
+        } = it;
+        if it.is_header {
+            return self.header_waits(now, link, it);
+        }
         let wire = self.bytes(message, frame).0;
         let buffers = self.network.links.buffers;
         let (held, is_told) = self.behind.get(&from).copied().unwrap_or_default();
         let held = held + wire as u64;
-        let waiting = self.waiting.entry(link).or_default();
-        let here = waiting.iter().chain(self.leaving.get(&link));
-        let here: Vec<_> = here.map(|it| (it.0, it.1)).collect();
-        let before: u64 = here.iter().map(|it| self.bytes(it.0, it.1).0 as u64).sum();
+        let waiting = self.waiting.get(&link).into_iter().flatten();
+        let here = waiting.chain(self.leaving.get(&link));
+        let here = here.filter(|it| !it.is_header);
+        let before: u64 = here
+            .map(|it| self.bytes(it.message, it.frame).0 as u64)
+            .sum();
         let counted = match buffers.may_pause() {
             true => held,
             false => before + wire as u64,
         };
-        if buffers.bytes_max.is_some_and(|most| counted > most) {
+        let is_full = buffers.bytes_max.is_some_and(|most| counted > most);
+        if is_full && buffers.may_trim() && before > 0 {
+            self.links[link as usize].0.trimmed += 1;
+            let header = Placed {
+                is_header: true,
+                ..it
+            };
+            return self.header_waits(now, link, header);
+        }
+        if is_full && !buffers.may_trim() {
             self.links[link as usize].0.lost += 1;
             self.lost[message].push(frame);
             return;
@@ -109,9 +128,10 @@ impl Slow<'_> {
             if !is_given {
                 credit += full;
             }
-            let of_flow = |it: &(usize, u32, usize, u32)| self.flow(it.0) == flow;
+            let of_flow = |it: &Placed| self.flow(it.message) == flow;
             let place = waiting.iter().position(of_flow).unwrap();
-            let bytes = self.bytes(waiting[place].0, waiting[place].1).0 as u64;
+            let Placed { message, frame, .. } = waiting[place];
+            let bytes = self.bytes(message, frame).0 as u64;
             if bytes > credit {
                 order.push_back((flow, credit));
                 is_given = false;
@@ -139,19 +159,32 @@ impl Slow<'_> {
         if self.leaving.contains_key(&link) || self.paused.contains(&link) {
             return;
         }
-        let Some(place) = self.next_place(link) else {
+        let frames = self.waiting.get(&link).map_or(0, VecDeque::len);
+        let (headers, gone) = self.headers.entry(link).or_default();
+        let next = if !headers.is_empty() && (frames == 0 || *gone < 10) {
+            *gone += u32::from(frames > 0);
+            headers.pop_front().unwrap()
+        } else if frames > 0 {
+            *gone = 0;
+            let place = self.next_place(link).unwrap();
+            self.waiting.get_mut(&link).unwrap().remove(place).unwrap()
+        } else {
             return;
         };
-        let next = self.waiting.get_mut(&link).unwrap().remove(place).unwrap();
         self.leaving.insert(link, next);
-        let service = self.service(link, self.bytes(next.0, next.1).0);
+        let service = self.service(link, self.wire(next));
         self.heap
             .push(Reverse((now + service, Happening::Leaves(link))));
-        self.starts(now, next.0, next.1, next.2);
+        self.starts(now, next);
     }
 
     pub(super) fn leaves(&mut self, now: u64, link: u32) {
-        let (message, frame, _, from) = self.leaving.remove(&link).unwrap();
+        let Placed {
+            message,
+            frame,
+            from,
+            ..
+        } = self.leaving.remove(&link).unwrap();
         let wire = self.bytes(message, frame).0 as u64;
         if self.network.links.buffers.may_pause() {
             let least = self.pause_limits(from).1;
@@ -162,6 +195,87 @@ impl Slow<'_> {
             }
         }
         self.next_begins(now, link);
+    }
+
+    /// Bytes on the link of a frame, or of what is left of it.
+    pub(super) fn wire(&self, it: Placed) -> f64 {
+        let wire = self.bytes(it.message, it.frame).0;
+        let left = f64::from(self.network.links.frame.header_bytes.max(64));
+        match it.is_header {
+            true => wire.min(left),
+            false => wire,
+        }
+    }
+
+    fn header_waits(&mut self, now: u64, link: u32, it: Placed) {
+        self.headers.entry(link).or_default().0.push_back(it);
+        self.next_begins(now, link);
+    }
+
+    /// A receiver asks for a frame of which the header has come.
+    pub(super) fn asks(&mut self, time: u64, message: usize, frame: u32) {
+        self.marked[message].push(frame);
+        let back = self.back(message);
+        self.tells(time, message, frame);
+        let Message { ends, flow, .. } = self.messages[message];
+        let wanted = Happening::Wanted {
+            host: ends.0,
+            flow: (ends.1, flow),
+            message,
+            frame,
+        };
+        self.heap.push(Reverse((time + back, wanted)));
+    }
+
+    /// A sender is asked for a frame.
+    pub(super) fn wants(&mut self, now: u64, message: usize, frame: u32) {
+        self.wanted[message].insert(frame);
+        self.marked[message].retain(|it| *it != frame);
+        let flow = self.flow(message);
+        let line = self.flows.get_mut(&flow).unwrap();
+        if line.contains(&message) {
+            return;
+        }
+        line.push_front(message);
+        let slowed = self.senders.get(&flow).map_or(0, |slowed| slowed.next);
+        self.next_start[message] = self.next_start[message].max(now).max(slowed);
+        let is_first = line.len() == 1;
+        let (turns, is_awake) = self.turns.get_mut(&flow.0).unwrap();
+        if is_first {
+            turns.push_back((flow.1, flow.2));
+        }
+        if !core::mem::replace(is_awake, true) || self.idle.contains_key(&flow.0) {
+            self.look(now, flow.0);
+        }
+    }
+
+    /// The frame of a message that is sent next.
+    pub(super) fn next_frame(&mut self, message: usize) -> u32 {
+        self.wanted[message].pop_first().unwrap_or_else(|| {
+            self.sent[message] += 1;
+            self.sent[message] - 1
+        })
+    }
+
+    /// A host takes the messages of a flow in the order of their sending.
+    pub(super) fn keep_order(&mut self) {
+        if !self.network.links.buffers.may_trim() {
+            return;
+        }
+        let mut order: Vec<usize> = (0..self.messages.len()).collect();
+        order.sort_by_key(|message| (self.flow(*message), self.messages[*message].at));
+        // The flow, when all before have come, and when the one before ended.
+        let mut before = (None, 0, 0);
+        for message in order {
+            let flow = Some(self.flow(message));
+            if before.0 != flow {
+                before = (flow, 0, 0);
+            }
+            let times = &mut self.times[message];
+            times.1 = times.1.max(before.1);
+            times.2 = times.2.max(before.2);
+            before = (flow, self.there[message].max(before.1), times.2);
+        }
     }
 
     pub(super) fn hears(&mut self, now: u64, link: u32, pauses: bool) {

@@ -18,6 +18,7 @@ fn drawn(topology: &Topology) -> Drawing {
             flows_max: 1,
             queue_max_bytes: 0,
             frames_lost: 0,
+            frames_trimmed: 0,
             frames_marked: 0,
             pauses: 0,
             paused: Time::ZERO,
