@@ -22,6 +22,7 @@
 //!
 //! At the end of a run [`Stalled`] says what has not ended, and who waits for whom.
 
+mod account;
 mod causes;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ use viaduct_operations::{
     After, Dependencies, Graph, Kind, Matching, NAMES_MAX, Operation, OperationId, Stalled,
 };
 
+use self::account::Rank;
 pub(crate) use self::causes::{Activity, Causes, Leg, Links, Timed};
 use crate::accounting::AROUND;
 use crate::cluster::Cluster;
@@ -40,9 +42,7 @@ use crate::event::Event;
 use crate::host::{BlockedPost, Drawn};
 use crate::message::MessageId;
 use crate::programs::Programs;
-use crate::result::{ApplicationResult, RankRow, Warning};
-use crate::trace::Span;
-use crate::why::{Record, Work};
+use crate::why::Record;
 use crate::workload::{Application, MessageOperation, Places};
 
 /// What a message is to the operation that it belongs to.
@@ -108,21 +108,6 @@ impl Part {
 
 /// Marks the event of a message within a host that comes, not of an operation that ends.
 const COMES: u32 = 1 << 31;
-
-/// What is kept of a rank.
-#[derive(Clone, Copy, Debug, Default)]
-struct Rank {
-    /// When the last of its operations ended.
-    end: Time,
-    /// For how long its processors have computed.
-    computing: Time,
-    /// Of that, on the processor that handles messages, or on its own first one.
-    computing_first: Time,
-    /// For how long the processor of its host has worked for its messages.
-    messaging: Time,
-    /// When its local link has sent all that it was given.
-    local_free: Time,
-}
 
 /// How far an application is.
 #[derive(Debug)]
@@ -280,7 +265,7 @@ impl Operations {
             + self.dependencies.state_bytes()
             + self.matching.state_bytes()
             + self.parts.capacity() * size_of::<Part>()
-            + self.ranks.capacity() * size_of::<Rank>()
+            + self.ranks.iter().map(Rank::state_bytes).sum::<usize>()
             + self.processors.capacity() * size_of::<Time>()
     }
 }
@@ -376,6 +361,15 @@ impl<P: Programs> Cluster<P> {
         }
     }
 
+    /// An operation ends now; `peer` is the rank that it was with, if it could not end without it.
+    fn end_operation(&mut self, rank: u32, id: OperationId, peer: Option<u32>) {
+        let now = self.queue.now();
+        self.note_idle(rank, peer);
+        if let Some(operations) = &mut self.operations {
+            operations.end(rank, id, now);
+        }
+    }
+
     /// An operation ends at a time, which may be now.
     fn end_at(&mut self, rank: u32, id: OperationId, time: Time) {
         let now = self.queue.now();
@@ -386,13 +380,12 @@ impl<P: Programs> Cluster<P> {
             operations.going += 1;
             self.queue.schedule(time, Event::Operation(id));
         } else {
-            operations.end(rank, id, now);
+            self.end_operation(rank, id, None);
         }
     }
 
     /// An operation ends, or a message within a host comes.
     pub(crate) fn handle_operation(&mut self, place: u32) {
-        let now = self.queue.now();
         let has_failures = self.failures.is_some();
         let Some(operations) = &mut self.operations else {
             return;
@@ -400,6 +393,10 @@ impl<P: Programs> Cluster<P> {
         operations.going -= 1;
         let id = place & !COMES;
         let rank = operations.graph().rank_of(id);
+        // Only of a rendezvous does a send wait for its peer.
+        let Operation { kind, peer, .. } = operations.graph().operation(id);
+        let is_met = kind == Kind::Send && operations.way(id) == Way::Rendezvous;
+        let peer = is_met.then_some(peer);
         // Nothing within a host goes on when that is dead.
         let process = operations.places.process_of(rank);
         if has_failures && self.is_dead(process) {
@@ -407,8 +404,8 @@ impl<P: Programs> Cluster<P> {
         }
         if place & COMES != 0 {
             self.note_come(id);
-        } else if let Some(operations) = &mut self.operations {
-            operations.end(rank, id, now);
+        } else {
+            self.end_operation(rank, id, peer);
         }
         self.begin_free();
     }
@@ -610,12 +607,12 @@ impl<P: Programs> Cluster<P> {
 
     /// The bytes of a rendezvous are there.
     fn end_receive(&mut self, send: OperationId) {
-        let now = self.queue.now();
         if let Some(operations) = &mut self.operations
             && let Some(receive) = operations.cleared.remove(&send)
         {
-            let rank = operations.graph().operation(send).peer;
-            operations.end(rank, receive, now);
+            let graph = operations.graph();
+            let (rank, source) = (graph.operation(send).peer, graph.rank_of(send));
+            self.end_operation(rank, receive, Some(source));
         }
     }
 
@@ -665,7 +662,6 @@ impl<P: Programs> Cluster<P> {
 
     /// A receive of a rank takes a message that is there, or lets it come.
     fn take(&mut self, send: OperationId, (rank, receive): (u32, OperationId)) {
-        let now = self.queue.now();
         let Some(operations) = &mut self.operations else {
             return;
         };
@@ -676,28 +672,10 @@ impl<P: Programs> Cluster<P> {
             operations.mismatches.push((send, receive));
         }
         if operations.way(send) != Way::Rendezvous {
-            operations.end(rank, receive, now);
-            return;
+            return self.end_operation(rank, receive, Some(source));
         }
         operations.cleared.insert(send, receive);
         self.post_part(rank, source, 0, Part::new(send, Role::Clearance));
-    }
-
-    /// The processor of a host has worked for a message of its own, or one that came.
-    pub(crate) fn note_messaging(&mut self, id: MessageId, work: Work, span: Span) {
-        let Some(operations) = &mut self.operations else {
-            return;
-        };
-        let message = self.messages.get(id);
-        let process = match work {
-            Work::Post => message.source,
-            _ => message.target,
-        };
-        if let Some(rank) = operations.places.rank_of(process) {
-            let account = &mut operations.ranks[rank as usize];
-            let worked = span.end.saturating_sub(span.begin);
-            account.messaging = account.messaging.saturating_add(worked);
-        }
     }
 
     /// Whether an application has ended, or nothing that it waits for can happen any more.
@@ -716,72 +694,5 @@ impl<P: Programs> Cluster<P> {
         let left = graph.len() as u64 - operations.ended;
         let is_over = self.is_application_over();
         Stalled::of(graph, &operations.matching, left).filter(|_| is_over)
-    }
-
-    /// The application's result.
-    pub(crate) fn application_result(&self) -> Option<ApplicationResult> {
-        let operations = self.operations.as_deref()?;
-        let graph = operations.application.graph();
-        let start = self.config.traffic.start;
-        let left = graph.len() as u64 - operations.ended;
-        let row = |(rank, account): (u32, &Rank)| {
-            let span = account.end.saturating_sub(start);
-            let busy = account.computing_first.saturating_add(account.messaging);
-            RankRow {
-                rank,
-                host: operations.places.host_of(rank),
-                span,
-                computing: account.computing,
-                messaging: account.messaging,
-                waiting: span.saturating_sub(busy),
-            }
-        };
-        let ranks: Vec<RankRow> = (0..).zip(&operations.ranks).map(row).collect();
-        let named = |(send, receive): &(u32, u32)| (graph.name(*send), graph.name(*receive));
-        Some(ApplicationResult {
-            makespan: ranks.iter().map(|row| row.span).max().unwrap_or(Time::ZERO),
-            operations: graph.len() as u64,
-            ended: operations.ended,
-            local_messages: operations.local_messages,
-            is_cut: left > 0 && (operations.is_cut || !self.is_application_over()),
-            stalled: self.stalled(),
-            mismatches: operations.mismatches.iter().map(named).collect(),
-            ranks,
-        })
-    }
-}
-
-impl ApplicationResult {
-    /// What of it breaks what a run is for: it came to a stop.
-    pub(crate) fn violation(&self, lost: u64) -> Option<String> {
-        let stalled = self.stalled.as_ref()?;
-        let lost = match lost {
-            0 => String::new(),
-            lost => format!(" ({lost} messages were lost)"),
-        };
-        Some(format!("the application came to a stop{lost}: {stalled}"))
-    }
-
-    /// What the user should know of it.
-    pub(crate) fn warnings(&self) -> Vec<Warning> {
-        let mut warnings = Vec::new();
-        if self.is_cut {
-            warnings.push(Warning {
-                text: format!(
-                    "the run ended before the application: {} of {} operations have ended",
-                    self.ended, self.operations
-                ),
-                help: Some("leave `run.until` and `traffic.stop` out, or make them later".into()),
-            });
-        }
-        warnings.extend(self.mismatches.first().map(|(send, receive)| Warning {
-            text: format!(
-                "sends and receives that matched differ in size: {} or more, the first\n  {send}\n  \
-                 {receive}",
-                self.mismatches.len()
-            ),
-            help: Some("viaduct goal check names them all".into()),
-        }));
-        warnings
     }
 }

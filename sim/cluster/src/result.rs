@@ -106,6 +106,12 @@ pub struct RankRow {
     pub messaging: Time,
     /// For how long its first processor did neither.
     pub waiting: Time,
+    /// The rank for whose messages it waited longest, and how long: from the end of an operation,
+    /// or the last work of its processor, to the end of a receive from that rank or of a send that
+    /// waited for it. None if it waited for nobody.
+    pub longest_wait: Option<(u32, Time)>,
+    /// How long all ranks together waited for its messages, or for it to take theirs.
+    pub waited_for: Time,
 }
 
 /// Why a run ended.

@@ -90,6 +90,17 @@ impl Step {
         self.end.saturating_sub(self.begin)
     }
 
+    /// Who takes the message that it is: the operation's peer; of a clearance its sender.
+    #[must_use]
+    pub fn receiver(&self) -> u32 {
+        match &self.doing {
+            Doing::Message {
+                part: "clearance", ..
+            } => self.operation.rank,
+            _ => self.operation.operation.peer,
+        }
+    }
+
     /// How much of that a computation waited for its processor, or a message took beyond what it
     /// takes with nobody else there.
     #[must_use]

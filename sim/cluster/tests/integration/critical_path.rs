@@ -36,7 +36,7 @@ fn steps(path: &CriticalPath) -> Vec<(u32, &'static str, u64)> {
 }
 
 /// A computation that leaves the processor free which handles messages.
-const fn compute_aside(nanoseconds: u64) -> Operation {
+pub(crate) const fn compute_aside(nanoseconds: u64) -> Operation {
     Operation {
         processor: 1,
         ..Operation::compute(nanoseconds)
@@ -139,12 +139,12 @@ fn drawn_traffic_has_none() {
 /// Operations of some ranks in the order in which they could go one by one, so that nothing stops:
 /// each is a computation of a rank or a message between two, and waits for earlier ones.
 #[derive(Clone, Debug)]
-struct Drawn {
+pub(crate) struct Drawn {
     ranks: u32,
     operations: Vec<(u32, u32, u64, bool, bool)>,
 }
 
-fn drawn() -> impl Strategy<Value = Drawn> {
+pub(crate) fn drawn() -> impl Strategy<Value = Drawn> {
     (2_u32..7).prop_flat_map(|ranks| {
         let operation = (
             0..ranks,
@@ -159,7 +159,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
 }
 
 impl Drawn {
-    fn graph(&self) -> Graph {
+    pub(crate) fn graph(&self) -> Graph {
         let mut builder = Builder::new(self.ranks);
         for rank in 0..self.ranks {
             let mut place = 0;

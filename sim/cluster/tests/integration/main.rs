@@ -11,6 +11,7 @@ mod full_queues;
 mod intervals;
 mod listed;
 mod properties;
+mod ranks;
 mod receives;
 mod remote;
 mod series;

@@ -1,0 +1,164 @@
+//! Where the time of ranks went, and what came out of an application.
+
+use core::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use viaduct_engine::Time;
+
+use crate::cluster::Cluster;
+use crate::message::MessageId;
+use crate::programs::Programs;
+use crate::result::{ApplicationResult, RankRow, Warning};
+use crate::trace::Span;
+use crate::why::Work;
+
+/// What is kept of a rank.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rank {
+    /// When the last of its operations ended.
+    pub(super) end: Time,
+    /// For how long its processors have computed.
+    pub(super) computing: Time,
+    /// Of that, on the processor that handles messages, or on its own first one.
+    pub(super) computing_first: Time,
+    /// For how long the processor of its host has worked for its messages.
+    messaging: Time,
+    /// When its local link has sent all that it was given.
+    pub(super) local_free: Time,
+    /// For how long its first processor was idle before the operation that ended last.
+    idle: Time,
+    /// Of that, by the rank that an operation ended with.
+    waits: BTreeMap<u32, Time>,
+}
+
+impl Rank {
+    /// For how long its first processor works for all that it has been given.
+    fn busy(&self) -> Time {
+        self.computing_first.saturating_add(self.messaging)
+    }
+
+    pub(super) fn state_bytes(&self) -> usize {
+        size_of::<Self>() + self.waits.len() * size_of::<(u32, Time)>()
+    }
+}
+
+impl<P: Programs> Cluster<P> {
+    /// An operation of a rank ends now: if its first processor was idle since the end of the one
+    /// before, that was for the peer of this one.
+    pub(super) fn note_idle(&mut self, rank: u32, peer: Option<u32>) {
+        let now = self.queue.now();
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        // What a processor has been given it is charged with at once, and does by and by. One that
+        // several ranks share has no such rest of a rank's own.
+        let host = operations.places.host_of(rank);
+        let to_do = match self.processes_per_host {
+            1 => self.hosts[host as usize].processor_free.saturating_sub(now),
+            _ => Time::ZERO,
+        };
+        let account = &mut operations.ranks[rank as usize];
+        let done = account.busy().saturating_sub(to_do);
+        let elapsed = now.saturating_sub(self.config.traffic.start);
+        let idle = elapsed.saturating_sub(done);
+        let waited = idle.saturating_sub(account.idle);
+        if waited > Time::ZERO {
+            account.idle = idle;
+            if let Some(peer) = peer {
+                let wait = account.waits.entry(peer).or_default();
+                *wait = wait.saturating_add(waited);
+            }
+        }
+    }
+
+    /// The processor of a host has worked for a message of its own, or one that came.
+    pub(crate) fn note_messaging(&mut self, id: MessageId, work: Work, span: Span) {
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        let message = self.messages.get(id);
+        let process = match work {
+            Work::Post => message.source,
+            _ => message.target,
+        };
+        if let Some(rank) = operations.places.rank_of(process) {
+            let account = &mut operations.ranks[rank as usize];
+            let worked = span.end.saturating_sub(span.begin);
+            account.messaging = account.messaging.saturating_add(worked);
+        }
+    }
+
+    /// The application's result.
+    pub(crate) fn application_result(&self) -> Option<ApplicationResult> {
+        let operations = self.operations.as_deref()?;
+        let graph = operations.application.graph();
+        let start = self.config.traffic.start;
+        let left = graph.len() as u64 - operations.ended;
+        let row = |(rank, account): (u32, &Rank)| {
+            let span = account.end.saturating_sub(start);
+            let longest = account.waits.iter();
+            let longest = longest.max_by_key(|(peer, wait)| (**wait, Reverse(**peer)));
+            RankRow {
+                rank,
+                host: operations.places.host_of(rank),
+                span,
+                computing: account.computing,
+                messaging: account.messaging,
+                waiting: span.saturating_sub(account.busy()),
+                longest_wait: longest.map(|(peer, wait)| (*peer, *wait)),
+                waited_for: Time::ZERO,
+            }
+        };
+        let mut ranks: Vec<RankRow> = (0..).zip(&operations.ranks).map(row).collect();
+        for (peer, wait) in operations.ranks.iter().flat_map(|account| &account.waits) {
+            let waited_for = &mut ranks[*peer as usize].waited_for;
+            *waited_for = waited_for.saturating_add(*wait);
+        }
+        let named = |(send, receive): &(u32, u32)| (graph.name(*send), graph.name(*receive));
+        Some(ApplicationResult {
+            makespan: ranks.iter().map(|row| row.span).max().unwrap_or(Time::ZERO),
+            operations: graph.len() as u64,
+            ended: operations.ended,
+            local_messages: operations.local_messages,
+            is_cut: left > 0 && (operations.is_cut || !self.is_application_over()),
+            stalled: self.stalled(),
+            mismatches: operations.mismatches.iter().map(named).collect(),
+            ranks,
+        })
+    }
+}
+
+impl ApplicationResult {
+    /// What of it breaks what a run is for: it came to a stop.
+    pub(crate) fn violation(&self, lost: u64) -> Option<String> {
+        let stalled = self.stalled.as_ref()?;
+        let lost = match lost {
+            0 => String::new(),
+            lost => format!(" ({lost} messages were lost)"),
+        };
+        Some(format!("the application came to a stop{lost}: {stalled}"))
+    }
+
+    /// What the user should know of it.
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        if self.is_cut {
+            warnings.push(Warning {
+                text: format!(
+                    "the run ended before the application: {} of {} operations have ended",
+                    self.ended, self.operations
+                ),
+                help: Some("leave `run.until` and `traffic.stop` out, or make them later".into()),
+            });
+        }
+        warnings.extend(self.mismatches.first().map(|(send, receive)| Warning {
+            text: format!(
+                "sends and receives that matched differ in size: {} or more, the first\n  {send}\n  \
+                 {receive}",
+                self.mismatches.len()
+            ),
+            help: Some("viaduct goal check names them all".into()),
+        }));
+        warnings
+    }
+}
