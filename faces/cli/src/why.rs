@@ -1,6 +1,9 @@
 //! `viaduct why`: where every picosecond of one message went, or of a whole application.
 
 use std::cmp::Reverse;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use viaduct_cluster::config::ClusterConfig;
@@ -9,8 +12,8 @@ use viaduct_cluster::why::{
 };
 use viaduct_engine::Time;
 use viaduct_report::{
-    Explained, ExplainedPath, critical_path_document, critical_path_text, explanation_document,
-    explanation_text,
+    Explained, ExplainedPath, critical_path_document, critical_path_page, critical_path_text,
+    critical_path_timeline, explanation_document, explanation_text,
 };
 
 use crate::arguments::ScenarioArguments;
@@ -18,6 +21,7 @@ use crate::describe;
 use crate::failure::{Exit, Failure};
 use crate::jobs::VERSION;
 use crate::output;
+use crate::picture::try_to_open;
 use crate::watched::WatchedRun;
 
 #[derive(Args, Debug)]
@@ -29,6 +33,12 @@ pub(crate) struct WhyArguments {
     /// Seed of all random streams [default: the scenario's]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    /// Write the critical path as a page for a browser
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["message", "slowest", "quantile"])]
+    pub(crate) report: Option<PathBuf>,
+    /// Write the critical path as a time line for Perfetto's viewer
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["message", "slowest", "quantile"])]
+    pub(crate) trace: Option<PathBuf>,
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub(crate) json: bool,
@@ -79,6 +89,8 @@ fn share(text: &str) -> Result<f64, String> {
 struct Told {
     text: String,
     document: String,
+    /// Files, which have not been written.
+    files: Vec<(PathBuf, Vec<u8>)>,
     /// The number of the message to ask for next.
     next: Option<u64>,
     events: u64,
@@ -90,9 +102,13 @@ pub(crate) fn why(arguments: &WhyArguments) -> Result<Exit, Failure> {
     let scenario = &arguments.scenario;
     let watched = WatchedRun::new("why", scenario, arguments.seed, 2, arguments.quiet)?;
     let (study, config) = (&watched.plan().study, watched.config());
+    // A place that cannot be written is an error before the run, not after it.
+    for path in [&arguments.report, &arguments.trace].into_iter().flatten() {
+        try_to_open(path).map_err(|error| unwritable(path, &error))?;
+    }
     let told = match arguments.choice.choice() {
         Some(choice) => message(study, config, choice, &watched),
-        None => application(study, config, &watched),
+        None => application(arguments, config, &watched),
     };
     let told = match told {
         Ok(told) => told,
@@ -103,12 +119,18 @@ pub(crate) fn why(arguments: &WhyArguments) -> Result<Exit, Failure> {
         watched.bar.run_done(run, told.events);
     }
     watched.bar.finish();
+    for (path, content) in &told.files {
+        fs::write(path, content).map_err(|error| unwritable(path, &error))?;
+    }
     if arguments.json {
         output::result(&told.document)?;
     } else {
         let headline = describe::headline(watched.plan());
         let next = told.next.filter(|_| !arguments.quiet);
-        let next = next.map_or(String::new(), |number| next_line(arguments, number));
+        let next = next.map_or(String::new(), |number| {
+            let command = command(arguments, &format!("--message {number}"));
+            format!("\n  next     {command}\n")
+        });
         output::result(&format!("{headline}{}{next}", told.text))?;
     }
     for violation in &told.violations {
@@ -142,6 +164,7 @@ fn message(
     Ok(Told {
         text: explanation_text(&explained),
         document: explanation_document(&explained),
+        files: Vec::new(),
         next: met_longest(&explanation),
         events: explanation.events,
         violations: explanation.violations,
@@ -149,7 +172,7 @@ fn message(
 }
 
 fn application(
-    study: &str,
+    arguments: &WhyArguments,
     config: &ClusterConfig,
     watched: &WatchedRun,
 ) -> Result<Told, WhyError> {
@@ -157,14 +180,25 @@ fn application(
         watched.follow(time, &progress)
     })?;
     let explained = ExplainedPath {
-        study,
+        study: &watched.plan().study,
         version: VERSION,
         config,
         path: &path,
     };
+    let mut files = Vec::new();
+    if let Some(report) = &arguments.report {
+        let headline = describe::headline(watched.plan());
+        let command = command(arguments, "--critical-path");
+        let page = critical_path_page(&explained, headline.trim_end(), &command);
+        files.push((report.clone(), page.into_bytes()));
+    }
+    if let Some(trace) = &arguments.trace {
+        files.push((trace.clone(), critical_path_timeline(&explained)));
+    }
     Ok(Told {
         text: critical_path_text(&explained),
         document: critical_path_document(&explained),
+        files,
         next: waited_longest(&path),
         events: path.events,
         violations: path.violations,
@@ -197,8 +231,8 @@ fn met_longest(explanation: &Explanation) -> Option<u64> {
         .map(|message| message.number)
 }
 
-/// A message to look at next, as one more command.
-fn next_line(arguments: &WhyArguments, number: u64) -> String {
+/// The command that explains something else of the same run.
+fn command(arguments: &WhyArguments, choice: &str) -> String {
     let set: String = arguments
         .scenario
         .overrides
@@ -209,11 +243,12 @@ fn next_line(arguments: &WhyArguments, number: u64) -> String {
         })
         .collect();
     let seed = arguments.seed.map(|seed| format!(" --seed {seed}"));
-    format!(
-        "\n  next     viaduct why {}{set}{} --message {number}\n",
-        arguments.scenario.scenario,
-        seed.unwrap_or_default(),
-    )
+    let (scenario, seed) = (&arguments.scenario.scenario, seed.unwrap_or_default());
+    format!("viaduct why {scenario}{set}{seed} {choice}")
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    Failure::plain(format_args!("cannot write `{}`: {error}", path.display()))
 }
 
 fn refused(study: &str, error: &WhyError) -> Failure {

@@ -3,12 +3,15 @@
 mod object;
 mod path;
 mod path_object;
+mod path_tables;
 mod path_text;
 mod text;
 
 pub use object::explanation_document;
 pub use path::ExplainedPath;
+pub(crate) use path::{End, end_of, parts_of};
 pub use path_object::critical_path_document;
+pub(crate) use path_tables::{rank_table, step_table, what};
 pub use path_text::critical_path_text;
 pub use text::explanation_text;
 

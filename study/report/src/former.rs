@@ -10,7 +10,7 @@ use parquet::column::reader::ColumnReader;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use thiserror::Error;
-use viaduct_cluster::result::{LinkRow, SeriesRow};
+use viaduct_cluster::result::{LinkRow, RankRow, SeriesRow};
 use viaduct_engine::Time;
 use viaduct_topology::{LinkId, Topology};
 
@@ -23,6 +23,8 @@ pub struct FormerTables {
     pub series: Vec<SeriesRow>,
     /// Its links.
     pub links: Vec<LinkRow>,
+    /// The ranks of its application; none without one.
+    pub ranks: Vec<RankRow>,
 }
 
 /// A table cannot be read.
@@ -46,10 +48,18 @@ pub fn read_tables(
     let latency = Table::open(directory, "latency", runs)?;
     let series = Table::open(directory, "series", runs)?;
     let links = Table::open(directory, "links", runs)?;
+    // Directories that were written before there were applications have no such table.
+    let ranks = match directory.join("ranks.parquet").exists() {
+        true => Some(Table::open(directory, "ranks", runs)?),
+        false => None,
+    };
     for (index, (run, (.., topology))) in tables.iter_mut().zip(runs).enumerate() {
         run.latency = latency.read(index, latency_rows)?;
         run.series = series.read(index, series_rows)?;
         run.links = links.read(index, |group| link_rows(group, topology))?;
+        if let Some(ranks) = &ranks {
+            run.ranks = ranks.read(index, |group| rank_rows(group, topology))?;
+        }
     }
     Ok(tables)
 }
@@ -164,6 +174,19 @@ impl Group<'_> {
         }
     }
 
+    /// Integers, which are never negative; what is null is none.
+    fn optional_counts(&self, name: &str) -> Result<Vec<Option<u64>>, Reason> {
+        let (reader, rows) = self.column(name)?;
+        let ColumnReader::Int64ColumnReader(mut reader) = reader else {
+            return Err(format!("column `{name}` holds no integers"));
+        };
+        let (mut levels, mut values) = (Vec::new(), Vec::new());
+        let read = reader.read_records(rows, Some(&mut levels), None, &mut values);
+        read.map_err(|error| format!("column `{name}`: {error}"))?;
+        let values = values.into_iter().map(i64::cast_unsigned).collect();
+        with_nulls(name, rows, &levels, values)
+    }
+
     /// Numbers; what is null is none.
     fn reals(&self, name: &str) -> Result<Vec<Option<f64>>, Reason> {
         let (reader, rows) = self.column(name)?;
@@ -173,17 +196,7 @@ impl Group<'_> {
         let (mut levels, mut values) = (Vec::new(), Vec::new());
         let read = reader.read_records(rows, Some(&mut levels), None, &mut values);
         read.map_err(|error| format!("column `{name}`: {error}"))?;
-        if levels.is_empty() {
-            complete(name, rows, values.len())?;
-            return Ok(values.into_iter().map(Some).collect());
-        }
-        complete(name, rows, levels.len())?;
-        let mut values = values.into_iter();
-        let taken = levels.iter().map(|level| match level {
-            0 => None,
-            _ => values.next(),
-        });
-        Ok(taken.collect())
+        with_nulls(name, rows, &levels, values)
     }
 
     fn finite(&self, name: &str) -> Result<Vec<f64>, Reason> {
@@ -193,6 +206,26 @@ impl Group<'_> {
             .collect();
         values.ok_or_else(|| format!("column `{name}` holds what is no number"))
     }
+}
+
+/// Values in the rows that have one, by the levels of all rows; without levels all have one.
+fn with_nulls<T>(
+    name: &str,
+    rows: usize,
+    levels: &[i16],
+    values: Vec<T>,
+) -> Result<Vec<Option<T>>, Reason> {
+    if levels.is_empty() {
+        complete(name, rows, values.len())?;
+        return Ok(values.into_iter().map(Some).collect());
+    }
+    complete(name, rows, levels.len())?;
+    let mut values = values.into_iter();
+    let taken = levels.iter().map(|level| match level {
+        0 => None,
+        _ => values.next(),
+    });
+    Ok(taken.collect())
 }
 
 fn complete(name: &str, rows: usize, read: usize) -> Result<(), Reason> {
@@ -268,6 +301,52 @@ fn link_rows(group: &Group<'_>, topology: &Topology) -> Result<Vec<LinkRow>, Rea
     rows.collect()
 }
 
+fn rank_rows(group: &Group<'_>, topology: &Topology) -> Result<Vec<RankRow>, Reason> {
+    let ranks = group.counts("rank")?;
+    let hosts = group.counts("host_number")?;
+    let time = |name| -> Result<Vec<Time>, Reason> {
+        let values = group.finite(name)?.into_iter();
+        Ok(values.map(from_microseconds).collect())
+    };
+    let spans = time("span_us")?;
+    let computing = time("computing_us")?;
+    let messaging = time("messaging_us")?;
+    let waiting = time("waiting_us")?;
+    // Directories that were written before it was counted who waits for whom have no such columns.
+    let none = ranks.len();
+    let (peers, waits, waited_for) = match group.has("waited_for_us") {
+        true => (
+            group.optional_counts("longest_wait_rank")?,
+            group.reals("longest_wait_us")?,
+            time("waited_for_us")?,
+        ),
+        false => (vec![None; none], vec![None; none], vec![Time::ZERO; none]),
+    };
+    let most = topology.host_count();
+    let rows = (0..ranks.len()).map(|row| {
+        let host = u32::try_from(hosts[row]).ok().filter(|host| *host < most);
+        let host = host
+            .ok_or_else(|| format!("it has a host {}, and the network {most} hosts", hosts[row]))?;
+        let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let wait = peers[row].zip(waits[row]);
+        Ok(RankRow {
+            rank: number(ranks[row]),
+            host,
+            span: spans[row],
+            computing: computing[row],
+            messaging: messaging[row],
+            waiting: waiting[row],
+            longest_wait: wait.map(|(peer, wait)| (number(peer), from_microseconds(wait))),
+            waited_for: waited_for[row],
+        })
+    });
+    rows.collect()
+}
+
+fn from_microseconds(microseconds: f64) -> Time {
+    Time::from_picoseconds((microseconds * 1e6).round() as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -318,6 +397,7 @@ mod tests {
         assert_eq!(tables[1].links, result.link_rows);
         assert_eq!(tables[1].latency, crate::tables::latency_points(result));
         assert!(tables[1].latency.len() > 100);
+        assert_eq!(tables[1].ranks, result.application.as_ref().unwrap().ranks);
         fs::remove_dir_all(place).unwrap();
     }
 

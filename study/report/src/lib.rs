@@ -64,7 +64,9 @@ pub use network::{Layout, NETWORK_SVG_NODES_MAX, network_page, network_svg};
 pub use outcome::{
     CellOutcome, Cost, Figure, FigureRole, Published, RunRecord, StudyOutcome, content_hash,
 };
-pub use page::{ShownTest, comparison_page, measurement_page, run_page, sweep_page};
+pub use page::{
+    ShownTest, comparison_page, critical_path_page, measurement_page, run_page, sweep_page,
+};
 pub use pictures::{Drawn, Subject, draw, sweep_curves};
 pub use record::{CellRecord, Status};
 pub use reproduction::{
@@ -78,4 +80,4 @@ pub use summary::{
     QueueDepthSummary, RankSpread, SteadySummary, Summary, Usage, WarningSummary,
 };
 pub use tables::{Column, SWEEP_ROW, TABLES, Table, Values, sweep_columns, sweep_parquet};
-pub use timeline::timeline;
+pub use timeline::{critical_path_timeline, timeline};

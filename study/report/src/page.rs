@@ -5,6 +5,7 @@
 //! escapes all that comes from a user's file. Nothing on a page is a script.
 
 mod comparison;
+mod critical_path;
 mod measurement;
 mod run;
 mod sweep;
@@ -14,6 +15,7 @@ use serde::Serialize;
 use viaduct_plot::page_style;
 
 pub use self::measurement::ShownTest;
+use crate::explanation::ExplainedPath;
 use crate::outcome::StudyOutcome;
 use crate::shown::{NamedRun, ShownStudy};
 
@@ -63,6 +65,16 @@ pub fn measurement_page(
 #[must_use]
 pub fn sweep_page(outcome: &StudyOutcome, commands: &[(&str, &str)]) -> String {
     render(&sweep::page(outcome, commands))
+}
+
+/// The page of a critical path; `headline` says what was run, `command` is for a shell.
+///
+/// # Panics
+///
+/// Never, as [`run_page`].
+#[must_use]
+pub fn critical_path_page(explained: &ExplainedPath<'_>, headline: &str, command: &str) -> String {
+    render(&critical_path::page(explained, headline, command))
 }
 
 #[derive(Serialize)]

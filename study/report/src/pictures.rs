@@ -4,6 +4,7 @@ mod curves;
 mod distribution;
 mod links;
 mod network;
+mod ranks;
 mod stages;
 mod time;
 
@@ -15,6 +16,7 @@ pub(crate) use curves::curves;
 pub use curves::sweep_curves;
 pub(crate) use distribution::{distribution, tail};
 pub(crate) use links::{LinkMap, busiest, link_map};
+pub(crate) use ranks::{leaves_ranks_out, most_waited_for, rank_times, ranks_waited_for};
 pub(crate) use stages::stages;
 pub(crate) use time::{TimeQuantity, over_time};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use viaduct_cluster::result::{
-    Drops, Ended, Latency, LinkClassUse, LinkRow, MessageCounts, MessageRow, QueueDepth,
-    ResourceUse, RunResult, SeriesRow, StageShare, SteadyState, Warning,
+    ApplicationResult, Drops, Ended, Latency, LinkClassUse, LinkRow, MessageCounts, MessageRow,
+    QueueDepth, RankRow, ResourceUse, RunResult, SeriesRow, StageShare, SteadyState, Warning,
 };
 use viaduct_cluster::workload::MessageOperation;
 use viaduct_engine::Time;
@@ -247,11 +247,36 @@ pub(crate) fn result() -> RunResult {
         events_pending_max: 10,
         state_bytes: 4096,
         violations: Vec::new(),
-        application: None,
+        application: Some(application()),
         warnings: vec![Warning {
             text: "text".to_owned(),
             help: None,
         }],
+    }
+}
+
+/// Two ranks, one of which waited for nobody.
+fn application() -> ApplicationResult {
+    let us = |microseconds: u64| Time::from_picoseconds(microseconds * 1_000_000);
+    let rank = |rank, longest_wait, waited_for| RankRow {
+        rank,
+        host: 1 - rank,
+        span: us(90),
+        computing: us(50),
+        messaging: us(10),
+        waiting: us(30),
+        longest_wait,
+        waited_for,
+    };
+    ApplicationResult {
+        makespan: us(90),
+        operations: 4,
+        ended: 4,
+        local_messages: 0,
+        is_cut: false,
+        stalled: None,
+        mismatches: Vec::new(),
+        ranks: vec![rank(0, Some((1, us(20))), us(0)), rank(1, None, us(20))],
     }
 }
 

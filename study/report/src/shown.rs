@@ -1,7 +1,7 @@
 //! What pictures and pages are made of: a study's runs, just made or read from a run directory.
 
 use viaduct_cluster::config::ClusterConfig;
-use viaduct_cluster::result::{LinkRow, RunResult, SeriesRow};
+use viaduct_cluster::result::{LinkRow, RankRow, RunResult, SeriesRow};
 use viaduct_scenario::Difference;
 
 use crate::former::FormerTables;
@@ -63,6 +63,8 @@ pub struct ShownRun<'a> {
     pub series: &'a [SeriesRow],
     /// Its links.
     pub links: &'a [LinkRow],
+    /// The ranks of its application; none without one.
+    pub ranks: &'a [RankRow],
 }
 
 impl<'a> ShownRun<'a> {
@@ -74,6 +76,7 @@ impl<'a> ShownRun<'a> {
             latency: latency_points(result),
             series: &result.series,
             links: &result.link_rows,
+            ranks: result.application.as_ref().map_or(&[], |it| &it.ranks),
         }
     }
 
@@ -85,6 +88,7 @@ impl<'a> ShownRun<'a> {
             latency: tables.latency.clone(),
             series: &tables.series,
             links: &tables.links,
+            ranks: &tables.ranks,
         }
     }
 }

@@ -227,6 +227,9 @@ pub struct ApplicationSummary {
     pub messaging_us: RankSpread,
     /// Their processors did neither, up to the end of their last operation.
     pub waiting_us: RankSpread,
+    /// How long all ranks together waited for one.
+    #[serde(default)]
+    pub waited_for_us: RankSpread,
     /// Of a collective with bytes: how fast it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collective: Option<CollectiveSummary>,
@@ -299,6 +302,7 @@ impl ApplicationSummary {
             computing_us: spread(|row| row.computing),
             messaging_us: spread(|row| row.messaging),
             waiting_us: spread(|row| row.waiting),
+            waited_for_us: spread(|row| row.waited_for),
             collective: request.filter(has_rate).map(collective),
         }
     }

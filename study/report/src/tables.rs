@@ -335,6 +335,24 @@ pub static TABLES: [Table; 5] = [
                 "us",
                 "for how long its first processor did neither",
             ),
+            column(
+                "longest_wait_rank",
+                Kind::OptionalCount,
+                "number",
+                "the rank that it waited for longest; null: for none",
+            ),
+            column(
+                "longest_wait_us",
+                Kind::OptionalReal,
+                "us",
+                "how long it waited for that rank",
+            ),
+            column(
+                "waited_for_us",
+                Kind::Real,
+                "us",
+                "how long all ranks together waited for it",
+            ),
         ],
         values: rank_values,
     },
@@ -661,6 +679,9 @@ fn rank_values(result: &RunResult) -> Vec<Values> {
     let rows = application.map_or(&[][..], |application| &application.ranks);
     let host = |row: &RankRow| result.topology.node_name(Node::Host(HostId(row.host)));
     let time = |of: fn(&RankRow) -> Time| Values::reals(rows, |row| of(row).microseconds_f64());
+    fn longest<T>(rows: &[RankRow], of: fn((u32, Time)) -> T) -> Vec<Option<T>> {
+        rows.iter().map(|row| row.longest_wait.map(of)).collect()
+    }
     vec![
         Values::numbers(rows, |row| row.rank),
         Values::numbers(rows, |row| row.host),
@@ -669,6 +690,9 @@ fn rank_values(result: &RunResult) -> Vec<Values> {
         time(|row| row.computing),
         time(|row| row.messaging),
         time(|row| row.waiting),
+        Values::OptionalCount(longest(rows, |(rank, _)| u64::from(rank))),
+        Values::OptionalReal(longest(rows, |(_, wait)| wait.microseconds_f64())),
+        time(|row| row.waited_for),
     ]
 }
 

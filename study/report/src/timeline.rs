@@ -5,7 +5,10 @@
 //! use at a time has a lane for each. An arrow leads along each message's way, from its post to its
 //! receiver's taking it.
 
+mod path;
 mod perfetto;
+
+pub use self::path::critical_path_timeline;
 
 use std::collections::BTreeMap;
 

@@ -34,6 +34,29 @@ rate = "100/s"
 size = "4 KiB"
 "#;
 
+/// An all-reduce in which some ranks wait for a slow host.
+const SLOW_HOST: &str = r#"
+[network]
+topology = "switch"
+hosts = 40
+
+[links]
+rate = "856 Mbit/s"
+
+[hosts]
+nic = "giganet-clan"
+
+[traffic]
+arrivals = "collective"
+collective = "all-reduce"
+bytes = "16 KiB"
+
+[[fault]]
+kind = "slow-host"
+host = 5
+factor = 8
+"#;
+
 /// What is wrong with a page for its reader, in words.
 const COMPLAINTS: &str = r#"(() => {
     const found = [];
@@ -149,6 +172,7 @@ fn every_page_is_silent_and_legible_wide_and_narrow_light_and_dark() {
     let measured = folder.succeed(&["measure", "bandwidth", "--on", hosts, "--json"]);
     fs::write(folder.join("measured.json"), measured).unwrap();
     fs::write(folder.join("incast.toml"), INCAST).unwrap();
+    fs::write(folder.join("slow.toml"), SLOW_HOST).unwrap();
     for arguments in [
         &["run", "hostile.toml", "--out", "one"][..],
         &["run", "incast.toml", "--out", "incast"],
@@ -199,6 +223,15 @@ fn every_page_is_silent_and_legible_wide_and_narrow_light_and_dark() {
         ],
         &["report", "one", "<b>two&", "drops", "-o", "compared.html"],
         &["report", "one", "-o", "again.html"],
+        &["run", "slow.toml", "--out", "slow"],
+        &["report", "slow", "-o", "slow-again.html"],
+        &[
+            "why",
+            "slow.toml",
+            "--critical-path",
+            "--report",
+            "path.html",
+        ],
         &["show", "four-hop", "-o", "four-hop.svg"],
         &["show", "torus-1024", "-o", "torus.svg"],
         &["show", "torus-1024", "-o", "network.html"],
@@ -222,6 +255,9 @@ fn every_page_is_silent_and_legible_wide_and_narrow_light_and_dark() {
         ("drops", "drops/report.html"),
         ("torus", "torus/report.html"),
         ("incast", "incast/report.html"),
+        ("ranks", "slow/report.html"),
+        ("ranks-again", "slow-again.html"),
+        ("critical-path", "path.html"),
         ("measured", "measured.html"),
         ("tree-picture", "tree.svg"),
         ("bus", "bus/report.html"),

@@ -1,5 +1,7 @@
 //! `viaduct why --critical-path` from outside.
 
+use std::fs;
+
 use serde_json::Value;
 
 use crate::support::{Folder, text};
@@ -154,6 +156,39 @@ fn a_slow_host_has_most_of_the_path() {
     assert!(most > 0.5, "{most}");
     let (_, most) = share(SLOW.split("[[fault]]").next().unwrap());
     assert!(most < 0.3, "{most}");
+}
+
+#[test]
+fn a_page_and_a_time_line_have_the_same_path() {
+    let folder = Folder::with("study.toml", EXCHANGE);
+    let why = ["why", "study.toml", "--critical-path"];
+    let told = folder.succeed(&[&why[..], &["--report=a.html", "--trace=a.trace"]].concat());
+    let (page, trace) = (
+        folder.read("a.html"),
+        fs::read(folder.join("a.trace")).unwrap(),
+    );
+    // Each row of the table of steps: when, how long, and what.
+    let steps: Vec<&str> = told.split("what\n").nth(1).unwrap().split("\n\n").collect();
+    assert_eq!(steps[0].lines().count(), 5);
+    for line in steps[0].lines() {
+        for word in line
+            .split("   ")
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+        {
+            assert!(page.contains(&format!(">{word}</td>")), "{word}");
+        }
+        let what = line.rsplit("   ").next().unwrap().as_bytes();
+        assert!(trace.windows(what.len()).any(|part| part == what), "{line}");
+    }
+    assert!(page.contains("viaduct why study.toml --critical-path"));
+    folder.succeed(&[&why[..], &["--trace=b.trace", "--json"]].concat());
+    assert_eq!(fs::read(folder.join("b.trace")).unwrap(), trace);
+
+    let error = folder.failure(1, &[&why[..], &["--report=no/a.html"]].concat());
+    assert!(error.contains("cannot write `no/a.html`"), "{error}");
+    let error = folder.failure(1, &["why", "study.toml", "--slowest", "--trace=c.trace"]);
+    assert!(error.contains("cannot be used with"), "{error}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub struct ExplainedPath<'a> {
 
 /// What the time of a path goes to.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Part {
+pub(crate) enum Part {
     /// A rank computes.
     Compute,
     /// A computation waits for its processor.
@@ -52,7 +52,7 @@ impl Part {
     }
 
     /// The same for people.
-    pub(super) fn words(self) -> String {
+    pub(crate) fn words(self) -> String {
         match self {
             Self::Compute => "computing".to_owned(),
             Self::Processor => "waiting for the processor to compute".to_owned(),
@@ -66,9 +66,9 @@ impl Part {
 
 /// A rank's part in a path: what its processors and its adapter did.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct RankShare {
-    pub(super) rank: u32,
-    pub(super) host: u32,
+pub(crate) struct RankShare {
+    pub(crate) rank: u32,
+    pub(crate) host: u32,
     /// It computed, or waited for its processor to do so.
     pub(super) computing: Time,
     /// Of its messages, until their bytes began to move; all of those within its host.
@@ -85,7 +85,7 @@ impl RankShare {
 }
 
 /// At which end of a message a stage is; the bytes move between the two.
-fn end_of(stage: Stage) -> End {
+pub(crate) fn end_of(stage: Stage) -> End {
     match stage {
         Stage::Transfer | Stage::Queued | Stage::Network => End::Between,
         stage if stage < Stage::Transfer => End::Sender,
@@ -94,14 +94,14 @@ fn end_of(stage: Stage) -> End {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum End {
+pub(crate) enum End {
     Sender,
     Between,
     Receiver,
 }
 
 /// What a step went to; this adds up to its time.
-pub(super) fn parts_of(step: &Step) -> Vec<(Part, Time)> {
+pub(crate) fn parts_of(step: &Step) -> Vec<(Part, Time)> {
     match &step.doing {
         Doing::Compute { waited } => vec![
             (Part::Compute, step.time().saturating_sub(*waited)),
@@ -120,7 +120,7 @@ pub(super) fn parts_of(step: &Step) -> Vec<(Part, Time)> {
 
 impl ExplainedPath<'_> {
     /// What all steps went to, without what took no time.
-    pub(super) fn parts(&self) -> Vec<(Part, Time)> {
+    pub(crate) fn parts(&self) -> Vec<(Part, Time)> {
         let mut parts: BTreeMap<Part, Time> = BTreeMap::new();
         for (part, time) in self.path.steps.iter().flat_map(parts_of) {
             let sum = parts.entry(part).or_default();
@@ -132,7 +132,7 @@ impl ExplainedPath<'_> {
 
     /// The ranks of the path, those with most time first, and the time in which bytes moved from
     /// one host to another.
-    pub(super) fn ranks(&self) -> (Vec<RankShare>, Time) {
+    pub(crate) fn ranks(&self) -> (Vec<RankShare>, Time) {
         let mut ranks: BTreeMap<u32, RankShare> = BTreeMap::new();
         let mut between = Time::ZERO;
         for step in &self.path.steps {
@@ -151,18 +151,13 @@ impl ExplainedPath<'_> {
                 Doing::Message {
                     message, stages, ..
                 } => {
-                    let operation = step.operation;
-                    let receiver = match rank == operation.rank {
-                        true => operation.operation.peer,
-                        false => operation.rank,
-                    };
                     let (_, target) = message.hosts(self.config.hosts.processes);
                     for (stage, time) in stages {
                         match end_of(*stage) {
                             End::Sender => share(rank, host, |it| &mut it.sending, *time),
                             End::Between => between = between.saturating_add(*time),
                             End::Receiver => {
-                                share(receiver, target.0, |it| &mut it.receiving, *time);
+                                share(step.receiver(), target.0, |it| &mut it.receiving, *time);
                             }
                         }
                     }

@@ -7,10 +7,11 @@ use viaduct_cluster::config::Arrivals;
 use viaduct_plot::Format;
 
 use super::{Block, Column, Figure, Page, Section, Table, alerts, commands};
-use crate::figure::{percent, quantity};
+use crate::figure::{count, percent, quantity};
 use crate::pictures::{
-    BARS_MAX, Chart, LINES_MAX, LinkMap, TimeQuantity, busiest, curves, distribution, link_map,
-    over_time, stages, tail,
+    BARS_MAX, Chart, LINES_MAX, LinkMap, TimeQuantity, busiest, curves, distribution,
+    leaves_ranks_out, link_map, most_waited_for, over_time, rank_times, ranks_waited_for, stages,
+    tail,
 };
 use crate::record::{CellRecord, Look};
 use crate::screen::{CellsTable, cells_table, headline_rows};
@@ -22,6 +23,8 @@ const CELLS_MAX: usize = 500;
 const CELLS_IN_DETAIL_MAX: usize = 4;
 /// Links with a row of their own.
 const LINKS_MAX: usize = 8;
+/// Ranks with a row of their own.
+const RANKS_MAX: usize = 8;
 
 pub(super) fn page(study: &ShownStudy<'_>) -> Page {
     let studies = std::slice::from_ref(study);
@@ -93,6 +96,7 @@ fn cell_sections(cell: &NamedCell<'_>) -> Vec<Option<Section>> {
     let cells = std::slice::from_ref(cell);
     let runs = named_runs(cells);
     vec![
+        Section::new("ranks", "Where the time of the ranks goes", ranks(&runs)),
         Section::new("latency", "Latency", latency(&runs)),
         Section::new("stages", "Where the time goes", stage_blocks(cells)),
         Section::new("links", "Links", links(&runs)),
@@ -189,6 +193,61 @@ pub(super) fn figures(figures: Vec<Figure>) -> Vec<Block> {
             beside: None,
         }],
     }
+}
+
+/// Of the first run: each rank's time, and who was waited for.
+fn ranks(runs: &[NamedRun<'_>]) -> Vec<Block> {
+    let Some(first) = runs.first().filter(|first| !first.run.ranks.is_empty()) else {
+        return Vec::new();
+    };
+    let left_out = match leaves_ranks_out(first) {
+        true => " Of neighbours those with most and least are drawn.",
+        false => "",
+    };
+    let charts = [
+        (
+            "Each rank",
+            rank_times(first),
+            format!("Up to the end of its last operation.{left_out}"),
+        ),
+        (
+            "Who is waited for",
+            ranks_waited_for(first),
+            format!(
+                "How long all ranks together did nothing but wait for this one's messages, or for it \
+                 to take theirs. It may have waited itself: viaduct why --critical-path goes back to \
+                 where that began.{left_out}"
+            ),
+        ),
+    ];
+    let drawn = charts.into_iter().filter(|(_, chart, _)| !chart.is_empty());
+    let drawn = drawn.map(|(title, chart, caption)| figure(title, chart, caption));
+    let mut blocks = figures(drawn.collect());
+    let mut table = Table::new([
+        ("rank", true),
+        ("host", false),
+        ("others wait for it, us", true),
+        ("computes, us", true),
+        ("handles messages, us", true),
+        ("waits, us", true),
+        ("most of it for", true),
+    ]);
+    table.columns[1].is_name = true;
+    table.rows = most_waited_for(first, RANKS_MAX);
+    blocks.push(Block::Table(table));
+    if first.run.ranks.len() > RANKS_MAX {
+        blocks.push(Block::text(format!(
+            "Those of {} ranks that others waited for longest; all are in ranks.parquet.",
+            count(first.run.ranks.len() as u64)
+        )));
+    }
+    if runs.len() > 1 {
+        blocks.push(Block::text(format!(
+            "This is the run with seed {}.",
+            first.run.summary.seed
+        )));
+    }
+    blocks
 }
 
 pub(super) fn latency(runs: &[NamedRun<'_>]) -> Vec<Block> {

@@ -117,8 +117,8 @@ fn one_run_has_its_numbers_pictures_settings_and_the_way_to_repeat_it() {
     assert_eq!(
         sections(&page),
         [
-            "warnings", "results", "latency", "stages", "links", "time", "bounds", "settings",
-            "again"
+            "warnings", "results", "ranks", "latency", "stages", "links", "time", "bounds",
+            "settings", "again"
         ]
     );
     for words in [
@@ -129,6 +129,12 @@ fn one_run_has_its_numbers_pictures_settings_and_the_way_to_repeat_it() {
         "aria-label=\"Share of messages over latency\"",
         ">this run</text>",
         ">published</text>",
+        // The rank that was waited for stands above the one that waited for it.
+        "<td class=\"n\">1</td><td class=\"k\">n0-0</td><td class=\"n\">20.00</td><td \
+         class=\"n\">50.00</td><td class=\"n\">10.00</td><td class=\"n\">30.00</td><td \
+         class=\"n\"></td></tr>\n<tr><td class=\"n\">0</td>",
+        "<td class=\"n\">rank 1: 20.00</td>",
+        "aria-label=\"Who is waited for\"",
         "<td>traffic.<wbr>size</td><td>2 KiB</td>",
         "<pre>viaduct rerun runs&#x2f;x</pre>",
         "digest 0123456789abcdef",

@@ -128,10 +128,11 @@ fn application_rows(view: &CellRecord<'_>) -> Vec<Row> {
         rows.extend(row);
     }
     type Spread = fn(&ApplicationSummary) -> RankSpread;
-    let spreads: [(&str, Spread); 3] = [
+    let spreads: [(&str, Spread); 4] = [
         ("a rank computes, us", |it| it.computing_us),
         ("its processor handles messages, us", |it| it.messaging_us),
         ("it waits, us", |it| it.waiting_us),
+        ("others wait for it, us", |it| it.waited_for_us),
     ];
     for (name, spread) in spreads {
         let mean = view.application(|it| spread(it).mean);

@@ -2,10 +2,12 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use viaduct_cluster::record::{RecordedDeviceTransfer, Selection, record};
+use viaduct_cluster::why::critical_path;
 use viaduct_engine::Time;
 use viaduct_scenario::{Override, Study};
 
 use super::*;
+use crate::explanation::ExplainedPath;
 
 fn recorded(study: &str, overrides: &[&str], count: u64) -> (ClusterConfig, Recording) {
     let overrides: Vec<Override> = overrides
@@ -227,4 +229,73 @@ fn other_devices_stand_beside_the_messages_that_met_them() {
         transfers.iter().any(|transfer| beside(&transfer))
     });
     assert!(shared.count() > 0, "a transfer beside a message's data");
+}
+
+#[test]
+fn a_critical_path_reads_back_as_a_whole_and_at_whom_it_is() {
+    let overrides = [
+        "network.hosts=4",
+        "traffic.arrivals=collective",
+        "traffic.collective=all-reduce",
+        "traffic.bytes=200 KiB",
+    ];
+    let overrides = overrides.map(Override::fixed);
+    let config = Study::load("two-hosts", &overrides).unwrap().config;
+    let path = critical_path(&config, &mut |_, _| ControlFlow::Continue(())).unwrap();
+    assert!(path.steps.len() > 3, "{path:?}");
+    let explained = ExplainedPath {
+        study: "two-hosts",
+        version: "1",
+        config: &config,
+        path: &path,
+    };
+    let trace = Trace::decode(&critical_path_timeline(&explained)[..]).unwrap();
+    let mut names: BTreeMap<u64, String> = BTreeMap::new();
+    // What is open on each track, and how many slices and nanoseconds of it stand on top.
+    let mut open: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    let mut on_top: BTreeMap<u64, (usize, u64)> = BTreeMap::new();
+    let (mut arrows, mut last) = (0, 0);
+    for packet in trace.packet {
+        if let Some(track) = packet.track_descriptor {
+            names.insert(track.uuid.unwrap(), track.name.unwrap_or_default());
+            continue;
+        }
+        let (time, event) = (packet.timestamp.unwrap(), packet.track_event.unwrap());
+        assert!(time >= last, "in the order of time");
+        last = time;
+        let track = event.track_uuid.unwrap();
+        assert!(names.contains_key(&track));
+        let open = open.entry(track).or_default();
+        match event.r#type.unwrap() {
+            SLICE_BEGIN => {
+                arrows += event.flow_ids.len();
+                open.push(time);
+                assert!(open.len() <= 2, "a stage has nothing within");
+            }
+            _ => {
+                let begin = open.pop().unwrap();
+                if open.is_empty() {
+                    let (count, sum) = on_top.entry(track).or_default();
+                    (*count, *sum) = (*count + 1, *sum + time - begin);
+                }
+            }
+        }
+    }
+    assert!(open.values().all(Vec::is_empty));
+    let whole = |name: &str| {
+        let track = names.iter().find(|(_, other)| *other == name).unwrap().0;
+        on_top.get(track).copied().unwrap_or_default()
+    };
+    let makespan = path.makespan.picoseconds() / 1000;
+    assert_eq!(whole("all steps"), (path.steps.len(), makespan));
+    // Of each step a sender, what carries the bytes, and a receiver.
+    let (moves, moving) = whole("links and buses");
+    assert_eq!(moves, path.steps.len());
+    let (mut at_ranks, mut times) = (0, 0);
+    for rank in 0..4 {
+        let (count, time) = whole(&format!("rank {rank} (n0-{rank})"));
+        (at_ranks, times) = (at_ranks + count, times + time);
+    }
+    assert_eq!((at_ranks, arrows), (2 * moves, 3 * moves));
+    assert_eq!(times + moving, makespan);
 }
