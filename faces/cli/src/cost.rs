@@ -152,12 +152,13 @@ impl Way {
             // Where all others are targets they are not listed.
             let sends_to_all = |host: HostId| targets.possible_targets(host) == hosts - 1;
             let are_all = sends_to_all(source);
-            let all = (0..hosts)
-                .map(HostId)
-                .filter(|target| are_all && *target != source);
-            let some = targets.peers_of(source).filter(|_| !are_all);
             let stride = (possible as usize).div_ceil(TARGETS).max(1);
-            for target in all.chain(some).step_by(stride).take(TARGETS) {
+            let others = if are_all { hosts - 1 } else { 0 };
+            let all = (0..others)
+                .step_by(stride)
+                .map(|rank| HostId(rank + u32::from(rank >= source.0)));
+            let peers = targets.peers_of(source).filter(|_| !are_all);
+            for target in all.chain(peers.step_by(stride)).take(TARGETS) {
                 links += u64::from(
                     config
                         .topology

@@ -3,9 +3,9 @@
 use std::env;
 use std::os::unix::process::CommandExt;
 
+use viaduct_local as local;
 use viaduct_measure::{Machine, MeasureError, Meeting, Plan, Row, Transfer, Tuning};
 use viaduct_provider::via::ReliabilityLevel;
-use viaduct_shm::Shm;
 
 use crate::failure::Failure;
 use crate::itself;
@@ -59,7 +59,7 @@ impl Fabric {
     /// The device to open.
     pub(crate) const fn device(self) -> &'static str {
         match self {
-            Self::Shm => "shm",
+            Self::Shm => local::DEVICE,
         }
     }
 
@@ -99,7 +99,7 @@ impl Fabric {
         on_row: &mut dyn FnMut(&Row),
     ) -> Result<Vec<Row>, MeasureError> {
         match self {
-            Self::Shm => viaduct_measure::initiate(Shm::global(), meeting, plan, machine, on_row),
+            Self::Shm => local::initiate(meeting, plan, machine, on_row),
         }
     }
 
@@ -111,7 +111,7 @@ impl Fabric {
         machine: &Machine,
     ) -> Result<(), MeasureError> {
         match self {
-            Self::Shm => viaduct_measure::respond(Shm::global(), meeting, level, machine),
+            Self::Shm => local::respond(meeting, level, machine),
         }
     }
 }

@@ -31,4 +31,9 @@ impl Interrupt {
     pub(crate) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
+
+    /// Why a measurement should end early.
+    pub(crate) fn stop_reason(&self) -> Option<String> {
+        self.is_asked().then(|| "stopped by Ctrl-C".to_owned())
+    }
 }

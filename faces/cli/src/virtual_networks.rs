@@ -11,11 +11,10 @@ mod simulated;
 mod timesharing;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Serialize;
 use viaduct_measure::{
-    Bulk, Host, LogP, MeasureError, Origin, RequestReport, RequestTest, bulk as measure_bulk,
+    Bulk, LogP, MeasureError, Origin, RequestReport, RequestTest, bulk as measure_bulk,
     logp as measure_logp,
 };
 use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
@@ -113,42 +112,6 @@ impl Subject {
             Self::Simulated(interface) => interface.origin(),
             Self::Adapters(hosts) => hosts.origin(),
         }
-    }
-}
-
-/// A host, until Ctrl-C.
-struct Interruptible<H> {
-    host: H,
-    interrupt: Interrupt,
-}
-
-impl<H: Host> Host for Interruptible<H> {
-    #[inline]
-    fn now_ns(&self) -> u64 {
-        self.host.now_ns()
-    }
-
-    #[inline]
-    fn now_ps(&self) -> u64 {
-        self.host.now_ps()
-    }
-
-    fn compute(&self, time_ns: u64) -> u64 {
-        self.host.compute(time_ns)
-    }
-
-    #[inline]
-    fn relax(&self) {
-        self.host.relax();
-    }
-
-    fn sleep(&self, time: Duration) {
-        self.host.sleep(time);
-    }
-
-    fn stop_reason(&self) -> Option<String> {
-        let is_asked = self.interrupt.is_asked();
-        is_asked.then(|| "stopped by Ctrl-C".to_owned())
     }
 }
 

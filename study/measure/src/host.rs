@@ -57,3 +57,55 @@ pub trait Host {
         None
     }
 }
+
+/// A host whose programs end early for a reason that somebody else has, such as Ctrl-C.
+#[derive(Clone, Copy, Debug)]
+pub struct Stoppable<H, F> {
+    /// Where the program runs.
+    pub host: H,
+    /// Asked now and then, in place of the host.
+    pub stop_reason: F,
+}
+
+impl<H: Host, F: Fn() -> Option<String>> Host for Stoppable<H, F> {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        self.host.now_ns()
+    }
+
+    #[inline]
+    fn now_ps(&self) -> u64 {
+        self.host.now_ps()
+    }
+
+    #[inline]
+    fn compute(&self, time_ns: u64) -> u64 {
+        self.host.compute(time_ns)
+    }
+
+    #[inline]
+    fn relax(&self) {
+        self.host.relax();
+    }
+
+    #[inline]
+    fn relax_for(&self, longest: Duration) {
+        self.host.relax_for(longest);
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.host.sleep(time);
+    }
+
+    fn stop_reason(&self) -> Option<String> {
+        (self.stop_reason)()
+    }
+
+    fn line_ns(&self) -> Option<f64> {
+        self.host.line_ns()
+    }
+
+    fn memory_bytes(&self) -> Option<u64> {
+        self.host.memory_bytes()
+    }
+}

@@ -44,7 +44,7 @@ mod touch;
 
 pub use comparison::Comparison;
 pub use error::MeasureError;
-pub use host::Host;
+pub use host::{Host, Stoppable};
 pub use line::Placement;
 pub use links::{LinkRow, busiest};
 pub use machine::{Machine, allowed_cores, pin_to_core};

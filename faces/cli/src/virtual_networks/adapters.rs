@@ -7,12 +7,11 @@ use std::time::Duration;
 use viaduct_am::{Endpoint, Key, Name};
 use viaduct_fit::SimulatedHost;
 use viaduct_measure::{
-    MeasureError, Prober, RequestState, Requests as _, request_handlers, request_options,
+    MeasureError, Prober, RequestState, Requests as _, Stoppable, request_handlers, request_options,
 };
 use viaduct_programs::{Process, SimulatedFabric, Simulation};
 use viaduct_vi_carrier::{Identity, Station};
 
-use super::Interruptible;
 use super::simulated::{OPENING, RequestProgram, Rested, impossible};
 use crate::interrupt::Interrupt;
 use crate::simulated::Simulated;
@@ -109,9 +108,9 @@ fn ask<T>(
         process.relax();
     };
     endpoint.map(0, &server, KEY).map_err(impossible)?;
-    let host = Interruptible {
+    let host = Stoppable {
         host: SimulatedHost(process),
-        interrupt,
+        stop_reason: || interrupt.stop_reason(),
     };
     let mut requests = Rested {
         host: &host,

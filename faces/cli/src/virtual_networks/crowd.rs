@@ -8,18 +8,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use viaduct_am::{Bundle, EventMask, Name};
-use viaduct_measure::{
-    Burst, ClientCounts, ContentionRow, LatencySummary, Machine, Prober, Requests, SMALL_BYTES,
-    ServerKind, contend,
-};
-use viaduct_shm::Shm;
+use viaduct_am::Name;
+use viaduct_local::{Server, Side};
+use viaduct_measure::{ClientCounts, ContentionRow, LatencySummary, ServerKind};
 use viaduct_statistics::LogHistogram;
-use viaduct_vi_carrier::{Station, Statistics};
+use viaduct_vi_carrier::Statistics;
 
 use super::contention::Point;
 use super::failure_of;
-use super::real::{End, Other, end_with_starter, endpoint, map, station};
+use super::real::{Other, end_with_starter};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -41,19 +38,9 @@ pub(crate) struct ClientArguments {
 
 /// Is a client: says `ready` once it has had a reply, waits for a line, then what it counted.
 pub(crate) fn be_client(arguments: &ClientArguments) -> Result<Exit, Failure> {
-    let station = station(8)?;
-    let mut first = endpoint(&station)?;
-    map(&mut first, &arguments.server)?;
-    let machine = Machine::new(None);
-    let mut prober = Prober::new(first, &machine, Some(1));
-    let burst = Burst {
-        requests: 1,
-        bytes: SMALL_BYTES,
-        delay_ns: 0,
-        is_echoed: false,
-    };
-    prober.burst(burst).map_err(failure_of)?;
-    let mut endpoint = prober.into_endpoint();
+    let side = Side::start(8).map_err(failure_of)?;
+    let client = side.client(&arguments.server).map_err(failure_of)?;
+    let mut client = client.open().map_err(failure_of)?;
     output::result("ready\n")?;
     let mut line = String::new();
     if !io::stdin()
@@ -64,15 +51,14 @@ pub(crate) fn be_client(arguments: &ClientArguments) -> Result<Exit, Failure> {
         return Ok(Exit::Fine);
     }
     end_with_starter();
-    let counts = contend(
-        &mut endpoint,
-        &machine,
-        arguments.bytes,
-        Duration::from_micros(arguments.warm_up_us),
-        Duration::from_micros(arguments.window_us),
-        arguments.looks,
-    )
-    .map_err(failure_of)?;
+    let counts = client
+        .contend(
+            arguments.bytes,
+            Duration::from_micros(arguments.warm_up_us),
+            Duration::from_micros(arguments.window_us),
+            arguments.looks,
+        )
+        .map_err(failure_of)?;
     // Numbers: nothing in it can fail to be written.
     let json = serde_json::to_string(&counts).unwrap_or_default();
     output::result(&format!("{json}\n"))?;
@@ -85,36 +71,36 @@ pub(crate) fn be_client(arguments: &ClientArguments) -> Result<Exit, Failure> {
 ///
 /// When a client fails.
 pub(super) fn measure(point: &Point, interrupt: &Interrupt) -> Result<ContentionRow, Failure> {
-    let station = station(u32::from(point.frames))?;
+    let side = Side::start(u32::from(point.frames)).map_err(failure_of)?;
     let count = match point.server {
         ServerKind::One => 1,
         ServerKind::St | ServerKind::Mt => usize::from(point.clients),
     };
-    let endpoints: Vec<End> = (0..count)
-        .map(|_| endpoint(&station))
-        .collect::<Result<_, _>>()?;
-    let names: Vec<Name> = endpoints.iter().map(End::name).collect();
+    let servers: Vec<Server> = (0..count)
+        .map(|_| side.server())
+        .collect::<Result<_, _>>()
+        .map_err(failure_of)?;
+    let names: Vec<Name> = servers.iter().map(Server::name).collect();
     let looks = looks_before_sleep(point);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         match point.server {
             ServerKind::One | ServerKind::Mt => {
-                for endpoint in endpoints {
-                    scope.spawn(|| serve(endpoint, looks, &is_over));
+                for server in servers {
+                    scope.spawn(|| server.serve_until(looks, &is_over));
                 }
             }
             ServerKind::St => {
-                let bundle = (&station, endpoints);
-                scope.spawn(|| serve_bundle(bundle.0, bundle.1, looks, &is_over));
+                scope.spawn(|| side.serve_together(servers, looks, &is_over));
             }
         }
-        let counted = count_clients(point, &names, &station, looks, interrupt);
+        let counted = count_clients(point, &names, &side, looks, interrupt);
         is_over.store(true, Ordering::Relaxed);
         counted
     })
 }
 
-/// How long a server sleeps before it looks whether it is over.
+/// How long this process sleeps before it looks whether Ctrl-C was pressed.
 const NAP: Duration = Duration::from_millis(20);
 
 /// Looks in vain before somebody sleeps: some where everybody has a core, else none.
@@ -133,41 +119,10 @@ fn looks_before_sleep(point: &Point) -> u32 {
     }
 }
 
-fn serve(mut endpoint: End, looks: u32, is_over: &AtomicBool) {
-    let mut looked = 0;
-    // Relaxed: the flag guards no other memory.
-    while !is_over.load(Ordering::Relaxed) {
-        if endpoint.poll() > 0 {
-            looked = 0;
-        } else if looked < looks {
-            looked += 1;
-        } else {
-            let _ = endpoint.wait(EventMask::MESSAGE, Some(NAP));
-        }
-    }
-}
-
-fn serve_bundle(station: &Station<Shm>, endpoints: Vec<End>, looks: u32, is_over: &AtomicBool) {
-    let mut looked = 0;
-    let mut bundle = Bundle::new(station);
-    for endpoint in endpoints {
-        bundle.insert(endpoint);
-    }
-    while !is_over.load(Ordering::Relaxed) {
-        if bundle.poll(64) > 0 {
-            looked = 0;
-        } else if looked < looks {
-            looked += 1;
-        } else {
-            let _ = bundle.wait(Some(NAP));
-        }
-    }
-}
-
 fn count_clients(
     point: &Point,
     names: &[Name],
-    station: &Station<Shm>,
+    side: &Side,
     looks: u32,
     interrupt: &Interrupt,
 ) -> Result<ContentionRow, Failure> {
@@ -189,9 +144,9 @@ fn count_clients(
         client.say("go\n")?;
     }
     rest(point.warm_up(), interrupt);
-    let (before, since) = (station.statistics(), Instant::now());
+    let (before, since) = (side.statistics(), Instant::now());
     rest(point.window, interrupt);
-    let (after, window) = (station.statistics(), since.elapsed());
+    let (after, window) = (side.statistics(), since.elapsed());
     if interrupt.is_asked() {
         return Err(Failure::plain("stopped by Ctrl-C"));
     }

@@ -5,24 +5,15 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{self, Child, ChildStdin, Stdio};
 use std::thread;
-use std::time::Duration;
 
 use clap::Args;
-use viaduct_am::{Endpoint, EventMask, Key, Name};
-use viaduct_measure::{
-    Machine, MeasureError, Prober, RequestState, Requests, pin_to_core, request_handlers,
-    request_options,
-};
-use viaduct_provider::Memory;
-use viaduct_shm::Shm;
-use viaduct_vi_carrier::{Identity, Options, Station};
+use viaduct_am::Name;
+use viaduct_local::Side;
+use viaduct_measure::{MeasureError, Requests, pin_to_core};
 
-use super::{Interruptible, failure_of};
+use super::failure_of;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
-
-/// Nobody else has a name of these endpoints.
-const KEY: Key = Key(0x6c6f_6770);
 
 /// What the process that answers is told.
 #[derive(Args, Debug)]
@@ -31,51 +22,14 @@ pub(crate) struct ServerArguments {
     core: usize,
 }
 
-pub(super) type End = Endpoint<Station<Shm>, RequestState>;
-
-/// A station with so many frames.
-pub(super) fn station(frames: u32) -> Result<Station<Shm>, Failure> {
-    let options = Options {
-        frames,
-        memory: Memory::Shared,
-        ..Options::default()
-    };
-    let identity = Identity::random()
-        .map_err(|error| Failure::plain(format!("no random bytes for a name: {error}")))?;
-    Station::start(Shm::global(), "shm", identity, options).map_err(Failure::plain)
-}
-
-/// An endpoint that answers, and can make requests.
-pub(super) fn endpoint(station: &Station<Shm>) -> Result<End, Failure> {
-    let handlers = request_handlers();
-    let options = request_options(KEY);
-    Endpoint::new(station, &handlers, RequestState::default(), options).map_err(Failure::plain)
-}
-
-/// Has index 0 of an endpoint's table lead to a server.
-pub(super) fn map(endpoint: &mut End, name: &Name) -> Result<(), Failure> {
-    endpoint.map(0, name, KEY).map_err(Failure::plain)
-}
-
 /// Answers requests until nobody is there to want it; says its name first.
 pub(crate) fn serve(arguments: &ServerArguments) -> Result<Exit, Failure> {
-    const LOOKS: u32 = 100_000;
-    const NAP: Duration = Duration::from_millis(100);
-
     pin(arguments.core)?;
     end_with_starter();
-    let station = station(8)?;
-    let mut endpoint = endpoint(&station)?;
-    crate::output::result(&format!("{}\n", endpoint.name()))?;
-    let mut looks = 0;
-    loop {
-        looks = if endpoint.poll() > 0 { 0 } else { looks + 1 };
-        if looks > LOOKS {
-            // A nap that nothing ends is as good.
-            let _ = endpoint.wait(EventMask::MESSAGE, Some(NAP));
-            looks = 0;
-        }
-    }
+    let side = Side::start(8).map_err(failure_of)?;
+    let server = side.server().map_err(failure_of)?;
+    crate::output::result(&format!("{}\n", server.name()))?;
+    server.serve()
 }
 
 pub(super) fn pin(core: usize) -> Result<(), Failure> {
@@ -189,15 +143,16 @@ pub(super) fn measure<T>(
     let name: Name = name
         .parse()
         .map_err(|error| server.broken(&format!("the other side said no name: {error}")))?;
-    let station = station(8)?;
-    let mut endpoint = endpoint(&station)?;
-    map(&mut endpoint, &name)?;
-    let host = Interruptible {
-        host: Machine::new(None),
-        interrupt: interrupt.clone(),
+    let side = Side::start(8).map_err(failure_of)?;
+    let client = side.client(&name).map_err(failure_of)?;
+    let mut found = None;
+    client.ask(repetitions, &|| interrupt.stop_reason(), &mut |requests| {
+        found = Some(program(requests));
+    });
+    let Some(found) = found else {
+        return Err(Failure::plain("the measurement was not begun"));
     };
-    let mut prober = Prober::new(endpoint, &host, repetitions);
-    Ok(program(&mut prober).map_err(|error| match error {
+    Ok(found.map_err(|error| match error {
         MeasureError::Returned { .. } | MeasureError::Stalled { .. } => {
             server.broken(&error.to_string())
         }

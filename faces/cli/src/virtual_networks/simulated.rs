@@ -10,11 +10,10 @@ use viaduct_am::{Endpoint, HandlerId, Key, Name};
 use viaduct_lanai::{Config, FairLinks, HeldLinks, LinkModel, Links, Programs, Station};
 use viaduct_measure::{
     Burst, Elapsed, Host, MeasureError, Origin, Prober, RequestState, Requests, SMALL_BYTES,
-    request_handlers, request_options,
+    Stoppable, request_handlers, request_options,
 };
 use viaduct_scenario::{ProgramsError, Study, endpoints_in, keep_faults_of_hosts, load_endpoints};
 
-use super::Interruptible;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::jobs::VERSION;
@@ -199,9 +198,9 @@ fn ask<'program, N: Links, T>(
     let mut endpoint = made.map_err(impossible)?;
     let server = server.ok_or_else(|| impossible("the other host has no endpoint"))?;
     endpoint.map(0, &server, key).map_err(impossible)?;
-    let host = Interruptible {
+    let host = Stoppable {
         host: InterfaceHost { station },
-        interrupt,
+        stop_reason: || interrupt.stop_reason(),
     };
     let mut requests = Rested {
         host: &host,
