@@ -3,6 +3,8 @@
 //! This is compiled into each fabric's test, over the fabric's own calls, of which `fabric` there
 //! has those that are not the same everywhere.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use viaduct_conformance::mutants::is_rule_broken;
@@ -271,7 +273,9 @@ impl Objects {
                                 | AsyncElement::SharedReceiveQueue(cookie) => cookie,
                                 _ => 0,
                             };
-                            self.acknowledge(cookie);
+                            if !is_held(n) {
+                                self.acknowledge(cookie);
+                            }
                             return Ok(vec![u64::from(event.kind.number()), cookie]);
                         }
                         Err(_) if fabric::now(&self.context) < end => fabric::relax(&self.context),
@@ -288,7 +292,9 @@ impl Objects {
                 loop {
                     match self.channel.try_next_event() {
                         Ok(cookie) => {
-                            self.receive_queue.acknowledge_events(1);
+                            if !is_held(n) {
+                                self.receive_queue.acknowledge_events(1);
+                            }
                             return Ok(vec![cookie]);
                         }
                         Err(_) if fabric::now(&self.context) < end => fabric::relax(&self.context),
@@ -315,6 +321,24 @@ impl Objects {
                     pair => self.pairs[pair as usize - 4].destroy()?,
                 }
                 none
+            }
+            // Whether it was there until an event that the station holds was acknowledged.
+            "destroy-held" => {
+                let is_acknowledged = Arc::new(AtomicBool::new(false));
+                let told = Arc::clone(&is_acknowledged);
+                let queue = Clone::clone(&self.receive_queue);
+                let (shared, pairs) = (Clone::clone(&self.shared), Clone::clone(&self.pairs));
+                let object = n[0];
+                fabric::later(&self.context, SILENCE, move || {
+                    told.store(true, Ordering::Relaxed);
+                    match (object, &shared) {
+                        (1, _) => queue.acknowledge_events(1),
+                        (3, Some(shared)) => shared.acknowledge_async_events(1),
+                        (pair, _) => pairs[pair as usize - 4].acknowledge_async_events(1),
+                    }
+                });
+                self.answer("destroy", n)?;
+                Ok(vec![u64::from(is_acknowledged.load(Ordering::Relaxed))])
             }
             "look" => {
                 let end = fabric::now(&self.context) + Duration::from_millis(n[0]);
@@ -406,6 +430,11 @@ impl Objects {
             }
         }
     }
+}
+
+/// Whether a command keeps the event that it takes, and does not acknowledge it.
+fn is_held(n: &[u64]) -> bool {
+    n.get(1).is_some_and(|held| *held != 0)
 }
 
 impl Drop for Objects {

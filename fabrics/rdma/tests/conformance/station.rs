@@ -45,6 +45,13 @@ mod fabric {
         std::thread::yield_now();
     }
 
+    pub(crate) fn later(_: &Context, span: Duration, act: impl FnOnce() + Send + 'static) {
+        std::thread::spawn(move || {
+            std::thread::sleep(span);
+            act();
+        });
+    }
+
     /// Commands of tests that are this fabric's alone.
     pub(crate) fn answer(context: &Context, name: &str) -> Made<Vec<u64>> {
         match name {

@@ -53,6 +53,13 @@ mod fabric {
         context.process().relax();
     }
 
+    pub(crate) fn later(context: &Context, span: Duration, act: impl FnOnce() + Send + 'static) {
+        context.process().spawn(move |process| {
+            process.sleep(span);
+            act();
+        });
+    }
+
     /// There are no commands of this fabric's alone.
     pub(crate) fn answer(_: &Context, name: &str) -> Made<Vec<u64>> {
         panic!("a station does not know {name}")

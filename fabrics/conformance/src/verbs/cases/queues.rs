@@ -14,6 +14,7 @@ cases! {
     a_completion_queue_that_overruns_is_lost: "ibv_get_async_event(3), IBV_EVENT_CQ_ERR";
     a_completion_queue_is_not_made_smaller_than_what_is_in_it: "ibv_resize_cq(3)";
     objects_with_children_stay: "ibv_dealloc_pd(3), ibv_destroy_cq(3), EBUSY";
+    whoever_destroys_waits_until_events_are_acknowledged: "ibv_get_cq_event(3), ibv_get_async_event(3)";
 }
 
 fn full_queues_take_nothing(near: &mut Side, far: &mut Side) {
@@ -118,4 +119,32 @@ fn objects_with_children_stay(near: &mut Side, _: &mut Side) {
     near.done("destroy", &[3]);
     near.done("destroy", &[1]);
     assert_eq!(near.call("destroy", &[4]), Err(errno::EINVAL));
+}
+
+/// The last numbers of what takes an event: it must come, and is not acknowledged.
+const HELD: [u64; 2] = [1, 1];
+
+fn whoever_destroys_waits_until_events_are_acknowledged(near: &mut Side, far: &mut Side) {
+    let (pair, queue, shared) = (4, 1, 3);
+    far.done("shared", &[16]);
+    connect(near, far, RC);
+    far.done("limit", &[1]);
+    let reached = AsyncEventType::SharedReceiveQueueLimitReached.number();
+    assert_eq!(far.done("event", &HELD), [u64::from(reached), 3]);
+    far.done("arm", &[0]);
+    far.done("receive", &[u64::MAX, 1, 0, 64]);
+    near.send(post(SendOpcode::Send));
+    assert_eq!(far.done("channel", &HELD), [2]);
+    to_error(far);
+    let last = AsyncEventType::LastRequestReached.number();
+    assert_eq!(far.done("event", &HELD), [u64::from(last), 100]);
+    // Whoever may not destroy does not wait either.
+    for object in [queue, shared] {
+        assert_eq!(far.call("destroy", &[object]), Err(errno::EBUSY));
+    }
+    for object in [pair, queue, shared] {
+        let was_there = far.done("destroy-held", &[object]);
+        assert_eq!(was_there, [1], "{object} was destroyed too early");
+        assert_eq!(far.call("destroy", &[object]), Err(errno::EINVAL));
+    }
 }
