@@ -28,7 +28,7 @@ PYTHON_ENV = $(TARGET_DIR)/python
 # What the libraries for RDMA programs are made of.
 RDMA_PACKAGES = --package viaduct-ibverbs --package viaduct-rdmacm --package viaduct-rdma-paths
 
-.PHONY: help study release test check golden record accept-record levels bench fuzz-smoke matrix mutants chaos rdma rdma-test tests docs install uninstall python-test cargo c-tools python
+.PHONY: help study release test check golden record accept-record levels bench fuzz-smoke matrix mutants sequences chaos rdma rdma-test tests docs install uninstall python-test cargo c-tools python
 
 help: ## list these words
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -100,6 +100,9 @@ matrix: cargo ## run every workload and operation on every adapter, network and 
 mutants: cargo c-tools ## break each rule of VIA and of verbs in turn: the suite of every fabric must notice; twelve minutes
 	$(CARGO) test $(CARGO_FLAGS) --no-fail-fast --package viaduct-threads --package viaduct-shm --package viaduct-programs --package viaduct-vipl --package viaduct-rdma --test conformance -- --mutants
 	$(CARGO) test $(CARGO_FLAGS) --package viaduct-programs --test verbs -- --mutants
+
+sequences: cargo ## a million random sequences of operations on queue pairs against a reference: a minute
+	VIADUCT_SEQUENCES=1000000 $(CARGO) test $(CARGO_FLAGS) --package viaduct-core --test integration -- verbs_model
 
 chaos: cargo ## kill peers of the shared-memory fabric ten thousand times and at every store, lie to it for minutes: half an hour
 	SHM_KILLS=10000 SHM_POINT_STRIDE=1 SHM_HOSTILE_SECONDS=120 $(CARGO) test $(CARGO_FLAGS) --package viaduct-shm --lib chaos -- --nocapture

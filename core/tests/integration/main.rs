@@ -12,3 +12,4 @@ mod reliability;
 mod remote;
 mod sizes;
 mod transfer;
+mod verbs_model;
