@@ -27,6 +27,8 @@ pub(crate) struct Flow {
     key: Option<FlowKey>,
     pub(crate) first: u32,
     last: u32,
+    /// Whether it may send nothing for now.
+    is_held: bool,
 }
 
 /// Flows that take turns.
@@ -66,8 +68,17 @@ impl Line {
             key,
             first: id,
             last: id,
+            is_held: false,
         });
         self.look_at(now);
+    }
+
+    /// Whether a flow may send nothing for now.
+    pub(crate) fn hold(&mut self, key: FlowKey, is_held: bool) {
+        let same = self.flows.iter_mut().find(|flow| flow.key == Some(key));
+        if let Some(flow) = same {
+            flow.is_held = is_held;
+        }
     }
 
     /// A message returns that had left: in front of those of its flow, if there are any.
@@ -91,6 +102,7 @@ impl Line {
                     key,
                     first: id,
                     last: id,
+                    is_held: false,
                 });
             }
         }
@@ -116,6 +128,9 @@ impl Line {
     ) -> Result<usize, u64> {
         let mut next = NEVER;
         for (place, flow) in self.flows.iter().enumerate() {
+            if flow.is_held {
+                continue;
+            }
             let begins = passages[flow.first as usize].next_start;
             if begins <= now {
                 return Ok(place);

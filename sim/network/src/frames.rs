@@ -17,10 +17,12 @@ pub(crate) mod alone;
 mod calendar;
 mod dcqcn;
 pub(crate) mod limits;
+mod nscc;
 mod order;
 mod output;
 mod parts;
 pub(crate) mod pause;
+mod replies;
 mod trim;
 mod waiting;
 
@@ -37,10 +39,12 @@ use self::alone::{Forwarding, Sizes, Span, full_bytes, picoseconds};
 use self::calendar::{Arrival, Calendar, Kind};
 use self::dcqcn::Senders;
 use self::limits::Limits;
+use self::nscc::{Heard, Windows};
 use self::order::Ordered;
 use self::output::Output;
 use self::parts::{Passages, Whole};
 use self::pause::Pauses;
+use self::replies::Replies;
 use self::trim::Trims;
 use crate::account::Account;
 use crate::adapter::{Adapter, Inbound, NEVER};
@@ -68,10 +72,14 @@ pub(crate) struct Frames {
     ordered: Option<Box<Ordered>>,
     /// What switches hold and links are told where they pause, if they do.
     pauses: Option<Box<Pauses>>,
-    /// What receivers ask for again, if frames are trimmed.
+    /// What receivers tell of each frame, if they do.
+    replies: Option<Box<Replies>>,
+    /// The order in which messages of flows are handed over, if frames are trimmed.
     trims: Option<Box<Trims>>,
     /// The flows that are slowed down where frames are marked, if any are.
     senders: Option<Box<Senders>>,
+    /// The windows of flows, if senders keep such.
+    windows: Option<Box<Windows>>,
     /// Adapters that send, each once, by a time before which it does nothing; and those times.
     active: BinaryHeap<Reverse<(u64, u32)>>,
     active_from: Vec<u64>,
@@ -137,7 +145,12 @@ impl Frames {
             limits,
             ordered,
             pauses,
-            trims: Trims::of(&links.buffers, hosts),
+            replies: Replies::of(&links.buffers, hosts),
+            trims: Trims::of(&links.buffers),
+            windows: links
+                .buffers
+                .has_windows()
+                .then(|| Box::new(Windows::of(links.frame, links.buffers.may_trim()))),
             senders: Senders::of(&links.buffers),
             active: BinaryHeap::new(),
             active_from: vec![NEVER; hosts as usize],
@@ -194,7 +207,8 @@ impl Frames {
             if let (Some(trims), Some(flow)) = (&mut self.trims, crossing.flow) {
                 trims.begin(flow, id);
             }
-            if adapter.out.wake < self.active_from[source as usize] {
+            self.open_window(id);
+            if self.adapters[source as usize].out.wake < self.active_from[source as usize] {
                 self.activate(source, now);
             }
             let passage = &self.passages[id as usize];
@@ -334,6 +348,19 @@ impl Frames {
         );
         let mut least = passage.parts.rest(full, last);
         let line = &self.adapters[passage.parts.source as usize].out;
+        if self.windows.is_some() {
+            let from = match line.wake {
+                // It waits for something to come: that is not told before the next window, or is
+                // known.
+                NEVER => {
+                    let window = self.calendar.begin(self.calendar.window(now) + 1);
+                    self.hears_from(passage.parts.source)
+                        .min(window.picoseconds())
+                }
+                wake => wake,
+            };
+            return from.max(now) + least.max(1);
+        }
         if self.senders.is_some() {
             // Others may be slowed down, and it may be itself.
             return self.may_go_from(now, passage) + least.max(1);
@@ -433,6 +460,11 @@ impl Frames {
 
     /// Schedules what has been found out.
     fn tell<E: Copy + From<FlowId>>(&mut self, queue: &mut EventQueue<E>) {
+        if self.replies.is_some()
+            && let Some(&Reverse((wake, _))) = self.active.peek()
+        {
+            self.end_window_by(queue, self.calendar.window(wake) + 1);
+        }
         let now = queue.now();
         for (time, id) in self.notices.drain(..) {
             queue.schedule(Time::from_picoseconds(time).max(now), E::from(FlowId(id)));
@@ -455,12 +487,13 @@ impl Frames {
         let service = output.service(bytes);
         let held = passage.parts.sizes.held(arrival.kind.is_last());
         let start = output.take(arrival.time, service, (bytes, held));
-        self.leave(arrival.passage, arrival.place, kind, (start, service));
+        self.leave(arrival, kind, (start, service));
     }
 
     /// A frame begins on a link of its way, and keeps it busy for some time.
     #[inline]
-    fn leave(&mut self, id: u32, place: u16, kind: Kind, (start, service): (u64, u64)) {
+    fn leave(&mut self, it: &Arrival, kind: Kind, (start, service): (u64, u64)) {
+        let (id, place) = (it.passage, it.place);
         let passage = &self.passages[id as usize];
         let link = passage.way[usize::from(place)];
         #[cfg(test)]
@@ -479,19 +512,20 @@ impl Frames {
             let lead = output.propagation + output.switch + wait;
             self.calendar.push(Arrival {
                 time: start + lead.max(1),
-                passage: id,
                 link: next,
                 from: link,
                 place: place + 1,
                 kind,
+                ..*it
             });
             return;
         }
-        self.arrive(id, kind, start + output.propagation, service);
+        self.arrive(it, kind, start + output.propagation, service);
     }
 
     /// A frame's first byte comes to its target, the rest as fast as the last link brings it.
-    fn arrive(&mut self, id: u32, kind: Kind, head: u64, service: u64) {
+    fn arrive(&mut self, it: &Arrival, kind: Kind, head: u64, service: u64) {
+        let id = it.passage;
         if kind.is_trimmed() {
             return self.ask_again(id, kind, head + service);
         }
@@ -503,6 +537,14 @@ impl Frames {
         }
         if kind.is_marked() {
             self.tell_sender(id, head + service);
+        }
+        if self.windows.is_some() {
+            let unloaded = it.sent + self.unloaded(id, kind.is_last());
+            let heard = Heard::Came {
+                waited: (head + service).saturating_sub(unloaded),
+                is_marked: kind.is_marked(),
+            };
+            self.reply(id, kind, head + service, heard);
         }
         if kind.is_first() {
             self.head_comes(id, head);
@@ -543,12 +585,12 @@ impl Frames {
             let adapter = &mut self.adapters[host as usize];
             let ready = adapter.inbox.front().map_or(NEVER, |it| it.ready);
             let (inside, out) = (adapter.inside.wake, adapter.out.wake);
-            let asked = self.trims.as_ref().map_or(NEVER, |it| it.next(host));
-            let next = ready.min(inside).min(out).min(asked);
+            let heard = self.hears_from(host);
+            let next = ready.min(inside).min(out).min(heard);
             if next >= until {
                 return;
             }
-            if asked == next {
+            if heard == next {
                 self.hear(host);
             } else if ready == next {
                 self.take_in(host);
@@ -617,7 +659,7 @@ impl Frames {
             Ok(place) => place,
             Err(next) => {
                 adapter.out.wake = next;
-                if self.senders.is_some() || self.trims.is_some() {
+                if self.senders.is_some() || self.replies.is_some() {
                     // Another flow need not wait for those that are slowed down.
                     adapter.out.open_from = time;
                 }
@@ -631,11 +673,15 @@ impl Frames {
         let bytes = passage.parts.sizes.bytes(kind.is_last());
         let begin = adapter.read(passage, time, (usize::from(kind.is_last()), bytes));
         passage.parts.send();
-        if self.senders.is_some() {
+        let flow = passage.parts.flow;
+        if self.are_slowed() {
             self.pace(id, time, begin, bytes);
         }
+        self.adapters[host as usize]
+            .out
+            .rotate(&self.passages, place);
+        self.hold_back(host, flow);
         let adapter = &mut self.adapters[host as usize];
-        adapter.out.rotate(&self.passages, place);
         adapter.out.open_from = NEVER;
         let passage = &self.passages[id as usize];
         let output = &mut self.outputs[passage.way[0] as usize];
@@ -674,7 +720,16 @@ impl Frames {
             true => start,
             false => start + service,
         });
-        self.leave(id, 0, kind, (start, service));
+        let arrival = Arrival {
+            time: start,
+            sent: start,
+            passage: id,
+            link: self.passages[id as usize].way[0],
+            from: 0,
+            place: 0,
+            kind,
+        };
+        self.leave(&arrival, kind, (start, service));
     }
 }
 
@@ -757,6 +812,8 @@ impl Frames {
             + self.limits.as_ref().map_or(0, |it| it.state_bytes())
             + self.ordered.as_ref().map_or(0, |it| it.state_bytes())
             + self.pauses.as_ref().map_or(0, |it| it.state_bytes())
+            + self.replies.as_ref().map_or(0, |it| it.state_bytes())
+            + self.windows.as_ref().map_or(0, |it| it.state_bytes())
             + self.trims.as_ref().map_or(0, |it| it.state_bytes())
             + self.senders.as_ref().map_or(0, |it| it.state_bytes())
     }

@@ -150,6 +150,13 @@ impl Buffers {
         self.bytes_max.is_some() && matches!(self.full, WhenFull::Trim)
     }
 
+    /// Whether senders keep windows.
+    #[must_use]
+    pub(crate) fn has_windows(&self) -> bool {
+        let control = self.marking.map(|marking| marking.control);
+        control == Some(CongestionControl::Nscc)
+    }
+
     /// Whether links are told to pause.
     #[must_use]
     pub const fn may_pause(&self) -> bool {
@@ -178,6 +185,9 @@ pub enum CongestionControl {
     None,
     /// It slows the flow down, and speeds it up again: DCQCN.
     Dcqcn,
+    /// It keeps so many bytes of the flow on their way as marks, and how long frames wait, allow:
+    /// NSCC of Ultra Ethernet.
+    Nscc,
 }
 
 /// How a link's rate is shared.

@@ -341,6 +341,20 @@ impl Checker<'_> {
         }
     }
 
+    /// What senders need that keep windows.
+    fn windows(&mut self, config: &ClusterConfig) {
+        let control = &self.settings.links.congestion_control;
+        if control.known() == Some(CongestionControl::Nscc) && config.links.frame.payload_bytes == 0
+        {
+            self.diagnostics.push(
+                Diagnostic::error("windows are counted in frames")
+                    .at(control.place())
+                    .label("one frame a message is as long as a message")
+                    .help("set links.frame_payload, as in \"4 KiB\""),
+            );
+        }
+    }
+
     /// What switches need that have links pause.
     fn pauses(&mut self, config: &ClusterConfig) {
         let links = &self.settings.links;
@@ -428,6 +442,7 @@ impl Checker<'_> {
         }
         self.trims(config);
         self.pauses(config);
+        self.windows(config);
         if buffers.queueing == Queueing::Fair && config.links.frame.payload_bytes == 0 {
             self.diagnostics.push(
                 Diagnostic::error("flows that take turns need frames")
@@ -446,10 +461,16 @@ impl Checker<'_> {
                     Diagnostic::error("no sender would ever slow down")
                         .at(control.place())
                         .label("it does when its frames are marked, and none is without `ecn_low`")
-                        .help(
-                            "set links.ecn_low, and `ecn_high` and `ecn_probability`, as in \
-                             \"5 KB\", \"200 KB\" and \"1 %\"",
-                        ),
+                        .help(match control.known() {
+                            Some(CongestionControl::Nscc) => {
+                                "set links.ecn_low and `ecn_high`, to a fifth and four fifths of \
+                                 what a link carries in an unloaded round trip"
+                            }
+                            _ => {
+                                "set links.ecn_low, and `ecn_high` and `ecn_probability`, as in \
+                                 \"5 KB\", \"200 KB\" and \"1 %\""
+                            }
+                        }),
                 );
             }
             for (name, place) in [

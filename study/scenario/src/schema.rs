@@ -220,7 +220,7 @@ words!(Sharing {
 /// The levels at which a network is computed: the words of `links.model`.
 pub const LEVELS: &[&str] = <Sharing as Word>::WORDS;
 words!(FlowControl { VirtualCutThrough = "virtual-cut-through", Wormhole = "wormhole" });
-words!(CongestionControl { None = "none", Dcqcn = "dcqcn" });
+words!(CongestionControl { None = "none", Dcqcn = "dcqcn", Nscc = "nscc" });
 words!(ReliabilityLevel {
     Unreliable = "unreliable",
     ReliableDelivery = "reliable-delivery",
@@ -296,7 +296,7 @@ section! {
             share("of frames that is marked just below ecn_high; less with less, 0 at ecn_low")
             .or("100 %"), when model = Sharing::Packets;
         congestion_control: Setting<CongestionControl> =
-            choice("what a sender does whose frames are marked: nothing, or slow their flow down")
+            choice("what a sender does with marks: nothing, slow the flow down, or keep a window")
             .or("none"), when model = Sharing::Packets;
         flow_control: Setting<FlowControl> =
             choice("what must have room at a link's end before it begins there: a frame, or a flit")

@@ -240,8 +240,9 @@ fn disturbed() -> impl Strategy<Value = ClusterConfig> {
                             low_bytes: 0,
                             high_bytes: 4 * full,
                             probability: 0.5,
-                            control: match timeout % 2 {
+                            control: match timeout % 4 {
                                 0 => CongestionControl::None,
+                                1 => CongestionControl::Nscc,
                                 _ => CongestionControl::Dcqcn,
                             },
                         }),

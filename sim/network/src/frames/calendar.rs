@@ -13,6 +13,8 @@ use viaduct_engine::Time;
 pub(super) struct Arrival {
     /// When it is there, picoseconds.
     pub(super) time: u64,
+    /// When it began on the link of the host that sends it.
+    pub(super) sent: u64,
     /// The message.
     pub(super) passage: u32,
     /// The queue, and the link that it comes from.
@@ -240,6 +242,7 @@ mod tests {
         for time in times {
             calendar.push(Arrival {
                 time,
+                sent: 0,
                 passage: 0,
                 link: 0,
                 from: 0,

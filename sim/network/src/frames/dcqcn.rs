@@ -223,6 +223,11 @@ impl Frames {
     /// may begin with the next of its flow.
     #[inline]
     pub(super) fn pace(&mut self, id: u32, now: u64, begin: u64, bytes: f64) {
+        if let (Some(windows), Some(flow)) =
+            (&mut self.windows, self.passages[id as usize].parts.flow)
+        {
+            windows.send(flow, bytes.ceil());
+        }
         let Some(senders) = &mut self.senders else {
             return;
         };
@@ -250,6 +255,11 @@ impl Frames {
             NEVER => now.max(next),
             wake => now.max(next).max(wake),
         }
+    }
+
+    /// Whether some flows may have to wait before they send.
+    pub(super) fn are_slowed(&self) -> bool {
+        self.senders.is_some() || self.windows.is_some()
     }
 
     /// When a flow's next frame may be sent.

@@ -11,6 +11,7 @@ use viaduct_engine::{Stream, StreamKey, Time};
 
 use super::Frames;
 use super::calendar::{Arrival, Kind};
+use super::nscc::Heard;
 use crate::adapter::{Inbound, NEVER};
 use crate::fluid::{FlowId, ResourceId};
 use crate::links::{Buffers, Marking, WhenFull};
@@ -186,6 +187,9 @@ impl Frames {
 
     /// A gap comes to the target of its message.
     fn arrive_without(&mut self, id: u32, kind: Kind, time: u64) {
+        if self.windows.is_some() {
+            self.reply(id, kind, time, Heard::Missing);
+        }
         let passage = &mut self.passages[id as usize];
         passage.parts.is_lossy = true;
         if kind.is_first() {

@@ -112,6 +112,7 @@ impl Frames {
     pub(super) fn expect(&mut self, link: u32, time: u64, kind: Kind) {
         let happening = Arrival {
             time,
+            sent: time,
             passage: NOBODY,
             link,
             from: link,
@@ -183,7 +184,7 @@ impl Frames {
             let output = &mut self.outputs[link as usize];
             let service = output.service(bytes);
             output.begin(now, service, bytes);
-            self.leave(arrival.passage, arrival.place, arrival.kind, (now, service));
+            self.leave(&arrival, arrival.kind, (now, service));
             self.expect(link, now + service, Kind::LEAVES);
         }
     }

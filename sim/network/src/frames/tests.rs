@@ -175,12 +175,14 @@ fn engine(network: &Network, messages: &[Message]) -> Outcome {
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Happening {
     Begins(usize),
-    /// A host hears that a frame is wanted again of a flow: its target and number.
-    Wanted {
+    /// A host hears of a frame of a flow, its target and number: how long that has waited and
+    /// whether it was marked, or that it is wanted again.
+    Heard {
         host: u32,
         flow: (u32, u32),
         message: usize,
         frame: u32,
+        came: Option<(u64, bool)>,
     },
     /// The frame that is on a link has left its queue.
     Leaves(u32),
@@ -255,6 +257,8 @@ struct Slow<'a> {
     there: Vec<u64>,
     /// By host: a frame that is ready for its link, when it is, and whether the next is read ahead.
     ready: BTreeMap<u32, (usize, u32, u64, bool)>,
+    /// If senders keep such: what they do with what they hear has tests of its own.
+    windows: Option<Windows>,
 }
 
 /// A frame of a message at a place of its way, and the link it came by. A frame whose header has
@@ -267,6 +271,8 @@ struct Placed {
     from: u32,
     /// Whether nothing else is left of it.
     is_header: bool,
+    /// When it began on its first link.
+    sent: u64,
 }
 
 /// Source, target and number.
@@ -426,7 +432,12 @@ impl Slow<'_> {
                     frame,
                 } => self.comes(now, host, message, frame),
                 Happening::Wakes(host) => self.wakes(now, host),
-                Happening::Wanted { message, frame, .. } => self.wants(now, message, frame),
+                Happening::Heard {
+                    message,
+                    frame,
+                    came,
+                    ..
+                } => self.heard(now, message, frame, came),
                 Happening::Leaves(link) => self.leaves(now, link),
                 Happening::Hears { link, pauses } => self.hears(now, link, pauses),
                 Happening::Queues { link, it, .. } => {
@@ -470,6 +481,7 @@ impl Slow<'_> {
 
     fn begins(&mut self, now: u64, message: usize) {
         let Message { ends, flow, .. } = self.messages[message];
+        self.open_window(message);
         let line = self.flows.entry((ends.0, ends.1, flow)).or_default();
         line.push_back(message);
         let is_first = line.len() == 1;
@@ -499,15 +511,21 @@ impl Slow<'_> {
             return;
         }
         let first = |flow: &(u32, u32)| self.flows[&(host, flow.0, flow.1)][0];
+        let may_send = |flow: &(u32, u32)| self.has_room(first(flow));
         let ready = turns
             .iter()
-            .position(|flow| self.next_start[first(flow)] <= now);
+            .position(|flow| self.next_start[first(flow)] <= now && may_send(flow));
         let Some(place) = ready else {
-            let next = turns.iter().map(|flow| self.next_start[first(flow)]).min();
+            let others = turns.iter().filter(|flow| may_send(flow));
+            let next = others.map(|flow| self.next_start[first(flow)]).min();
             self.turns.insert(host, (turns, true));
-            self.look(next.unwrap(), host);
+            match next {
+                Some(next) => self.look(next, host),
+                // It is to hear of something first.
+                None => _ = self.wakes.remove(&host),
+            }
             let buffers = self.network.links.buffers;
-            let is_slowed = |it: Marking| it.control == CongestionControl::Dcqcn;
+            let is_slowed = |it: Marking| it.control != CongestionControl::None;
             if buffers.marking.is_some_and(is_slowed) || buffers.may_trim() {
                 self.idle.insert(host, now);
             }
@@ -517,6 +535,10 @@ impl Slow<'_> {
         let message = self.flows[&(host, flow.0, flow.1)][0];
         let frame = self.next_frame(message);
         let (wire, on_bus) = self.bytes(message, frame);
+        let key = self.key(message);
+        if let Some(windows) = &mut self.windows {
+            windows.send(key, wire);
+        }
         let rate_max = self.messages[message].rate_max;
         let pace = if rate_max.is_finite() {
             time(wire, rate_max)
@@ -594,6 +616,7 @@ impl Slow<'_> {
             place: 0,
             from: link,
             is_header: false,
+            sent: start,
         };
         self.starts(start, it);
     }
@@ -646,6 +669,7 @@ impl Slow<'_> {
         }
         self.came[message].push(frame);
         self.tells(head + service, message, frame);
+        self.replies(head + service, it);
         if frame == 0 {
             self.times[message].1 = head;
         }
@@ -727,6 +751,10 @@ fn slow(network: &Network, messages: &[Message]) -> Outcome {
         wanted: vec![BTreeSet::new(); messages.len()],
         there: vec![0; messages.len()],
         ready: BTreeMap::new(),
+        windows: network.links.buffers.has_windows().then(|| {
+            let trims = network.links.buffers.may_trim();
+            Windows::of(network.links.frame, trims)
+        }),
         is_marked: false,
     };
     for (place, message) in messages.iter().enumerate() {
@@ -861,6 +889,37 @@ proptest! {
             // So long that some are sent when their senders have been told.
             message.payload *= 10;
             message.at *= 10;
+        }
+        let (times, log, links) = engine(&network, &messages);
+        let (slow_times, slow_log, slow_links) = slow(&network, &messages);
+        prop_assert_eq!(log, slow_log);
+        prop_assert_eq!(links, slow_links);
+        prop_assert_eq!(times, slow_times);
+    }
+
+    #[test]
+    fn senders_with_windows_send_at_the_times_of_one_heap(
+        (network, messages) in cases(),
+        trims in prop::bool::ANY,
+    ) {
+        let (mut network, mut messages) = (network, messages);
+        let frame = &mut network.links.frame;
+        frame.payload_bytes = frame.payload_bytes.max(100);
+        let buffers = &mut network.links.buffers;
+        buffers.full = WhenFull::Trim;
+        if !trims {
+            buffers.bytes_max = None;
+        }
+        let marking = buffers.marking.get_or_insert(Marking {
+            low_bytes: 500,
+            high_bytes: 500,
+            probability: 1.0,
+            control: CongestionControl::Nscc,
+        });
+        marking.control = CongestionControl::Nscc;
+        for message in &mut messages {
+            // Longer than a window.
+            message.payload *= 5;
         }
         let (times, log, links) = engine(&network, &messages);
         let (slow_times, slow_log, slow_links) = slow(&network, &messages);

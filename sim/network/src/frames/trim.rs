@@ -12,25 +12,21 @@
 //! message of a flow that has not ended is anything looked for. When its end is told, the next one
 //! is the first. A head is told when no frame is missing of what is before it.
 
-use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::Frames;
 use super::calendar::Kind;
+use super::nscc::Heard;
 use crate::adapter::NEVER;
 use crate::links::Buffers;
 use crate::queues::FlowKey;
 
-/// What receivers ask their senders for, and the messages of flows in the order of their sending.
+/// The messages of flows in the order of their sending.
 #[derive(Debug)]
 pub(super) struct Trims {
-    hosts: Vec<BinaryHeap<Reverse<Wanted>>>,
     flows: BTreeMap<FlowKey, VecDeque<Standing>>,
 }
-
-/// A frame that a host's adapter is asked for: when, of which flow and message, and which.
-type Wanted = (u64, Option<FlowKey>, u32, Kind);
 
 /// A message that has not ended, as its receiver sees it. Times are `NEVER` if not known yet.
 #[derive(Clone, Copy, Debug)]
@@ -48,20 +44,13 @@ struct Standing {
 }
 
 impl Trims {
-    /// Of so many hosts; none if nothing is trimmed.
-    pub(super) fn of(buffers: &Buffers, hosts: u32) -> Option<Box<Self>> {
+    /// None if nothing is trimmed.
+    pub(super) fn of(buffers: &Buffers) -> Option<Box<Self>> {
         buffers.may_trim().then(|| {
             Box::new(Self {
-                hosts: (0..hosts).map(|_| BinaryHeap::new()).collect(),
                 flows: BTreeMap::new(),
             })
         })
-    }
-
-    /// When a host's adapter is asked for something next.
-    pub(super) fn next(&self, host: u32) -> u64 {
-        let next = self.hosts[host as usize].peek();
-        next.map_or(NEVER, |Reverse((time, ..))| *time)
     }
 
     /// A message of a flow begins.
@@ -78,10 +67,8 @@ impl Trims {
     }
 
     pub(super) fn state_bytes(&self) -> usize {
-        let wanted: usize = self.hosts.iter().map(BinaryHeap::capacity).sum();
         let lines: usize = self.flows.values().map(VecDeque::capacity).sum();
-        wanted * size_of::<Wanted>()
-            + lines * size_of::<Standing>()
+        lines * size_of::<Standing>()
             + self.flows.len() * size_of::<(FlowKey, VecDeque<Standing>)>()
     }
 }
@@ -90,27 +77,12 @@ impl Frames {
     /// The header of a frame is all there, at the frame's receiver, which asks for it again.
     pub(super) fn ask_again(&mut self, id: u32, kind: Kind, time: u64) {
         self.tell_sender(id, time);
-        let asked = time + self.time_back(id);
-        let parts = &self.passages[id as usize].parts;
-        let (host, flow) = (parts.source, parts.flow);
-        let Some(trims) = &mut self.trims else {
-            return;
-        };
-        let whole = Kind::new(kind.is_first(), kind.is_last());
-        trims.hosts[host as usize].push(Reverse((asked, flow, id, whole)));
-        if asked < self.active_from[host as usize] {
-            self.activate(host, asked);
-        }
+        self.reply(id, kind, time, Heard::Missing);
     }
 
     /// An adapter hears that it is asked for a frame: its message stands in front of its flow, if
     /// all of it had been sent.
-    pub(super) fn hear(&mut self, host: u32) {
-        let wanted = self.trims.as_mut();
-        let wanted = wanted.and_then(|trims| trims.hosts[host as usize].pop());
-        let Some(Reverse((now, _, id, kind))) = wanted else {
-            return;
-        };
+    pub(super) fn is_wanted(&mut self, host: u32, id: u32, kind: Kind, now: u64) {
         let passage = &mut self.passages[id as usize];
         passage.parts.asked.add(kind);
         if passage.parts.is_lined {
@@ -123,12 +95,6 @@ impl Frames {
         passage.next_start = now.max(passage.next_start).max(slowed_until);
         let out = &mut self.adapters[host as usize].out;
         out.return_to(&mut self.passages, id, flow, now);
-    }
-
-    /// When an adapter has something to do: it sends, or is asked to.
-    pub(super) fn wake_of(&self, host: u32) -> u64 {
-        let asked = self.trims.as_ref().map_or(NEVER, |it| it.next(host));
-        self.adapters[host as usize].out.wake.min(asked)
     }
 
     /// The first byte of a message has come: it is told when no frame is missing before it.

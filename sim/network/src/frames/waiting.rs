@@ -206,6 +206,7 @@ mod tests {
     fn frame(passage: u32) -> Arrival {
         Arrival {
             time: 0,
+            sent: 0,
             passage,
             link: 0,
             from: 0,

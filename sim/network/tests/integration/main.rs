@@ -7,6 +7,7 @@ mod credits;
 mod dcqcn;
 mod fair;
 mod limits;
+mod nscc;
 mod packets;
 mod pause;
 mod queues;

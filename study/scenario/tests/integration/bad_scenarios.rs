@@ -486,6 +486,7 @@ fn limits_of_queues_are_for_frames_that_fit_into_them() {
         "model = \"packets\", buffer = 65536",
         "model = \"packets\", buffer = \"unlimited\", ecn_high = \"8 KiB\"",
         "model = \"packets\", congestion_control = \"dcqcn\"",
+        "model = \"packets\", congestion_control = \"nscc\"",
         "model = \"queues\", queueing = \"fair\"",
         "model = \"queues\", full = \"trim\"",
         "model = \"packets\", full = \"trim\"",
@@ -501,10 +502,13 @@ fn limits_of_queues_are_for_frames_that_fit_into_them() {
     .into();
     let unframed = format!("{rate}\nmodel = \"packets\"\nqueueing = \"fair\"");
     let untrimmed = format!("{rate}\nmodel = \"packets\"\nfull = \"trim\"\nbuffer = \"64 KiB\"");
+    let control = "ecn_low = \"8 KiB\"\ncongestion_control = \"nscc\"";
+    let uncounted = format!("{rate}\nmodel = \"packets\"\n{control}");
     said.push(format!(
-        "---- the same, and no frame_payload\n{}\n{}\n",
+        "---- the same, and no frame_payload\n{}\n{}\n{}\n",
         exchanged(rate, &unframed),
-        exchanged(rate, &untrimmed)
+        exchanged(rate, &untrimmed),
+        exchanged(rate, &uncounted)
     ));
     insta::assert_snapshot!(said.concat());
 }

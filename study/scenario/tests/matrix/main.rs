@@ -78,6 +78,7 @@ const PARTS: [&[&str]; 7] = [
         "credits wormhole",
         "credits stored",
         "credits",
+        "packets nscc",
         "packets dcqcn",
         "packets trim fair",
         "packets trim",
@@ -271,6 +272,10 @@ fn study(cell: &Cell) -> Study {
         _ => "topology = \"graph\"\nfile = \"leaf-spine.txt\"",
     };
     let model = match text(cell, 3).split_whitespace().next() {
+        Some("packets") if text(cell, 3).contains("nscc") => {
+            "model = \"packets\"\nfull = \"trim\"\nbuffer = \"3 KiB\"\necn_low = \"1 KiB\"\n\
+             congestion_control = \"nscc\""
+        }
         Some("packets") if text(cell, 3).contains("dcqcn") => {
             "model = \"packets\"\necn_low = \"1 KiB\"\ncongestion_control = \"dcqcn\""
         }

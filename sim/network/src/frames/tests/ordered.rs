@@ -215,20 +215,109 @@ impl Slow<'_> {
     /// A receiver asks for a frame of which the header has come.
     pub(super) fn asks(&mut self, time: u64, message: usize, frame: u32) {
         self.marked[message].push(frame);
-        let back = self.back(message);
         self.tells(time, message, frame);
+        self.sends_back(time, message, frame, None);
+    }
+
+    /// A receiver tells of a frame that has come, if senders keep windows.
+    pub(super) fn replies(&mut self, time: u64, it: Placed) {
+        if self.windows.is_some() {
+            let wire = self.bytes(it.message, it.frame).0;
+            let waited = time - it.sent - self.unloaded(it.message, wire);
+            let is_marked = self.marked[it.message].contains(&it.frame);
+            self.sends_back(time, it.message, it.frame, Some((waited, is_marked)));
+        }
+    }
+
+    fn sends_back(&mut self, time: u64, message: usize, frame: u32, came: Option<(u64, bool)>) {
         let Message { ends, flow, .. } = self.messages[message];
-        let wanted = Happening::Wanted {
+        let heard = Happening::Heard {
             host: ends.0,
             flow: (ends.1, flow),
             message,
             frame,
+            came,
         };
-        self.heap.push(Reverse((time + back, wanted)));
+        let back = self.back(message);
+        self.heap.push(Reverse((time + back, heard)));
+    }
+
+    /// How long a frame of so many bytes takes that waits for nobody.
+    fn unloaded(&self, message: usize, wire: f64) -> u64 {
+        let (network, links) = (self.network, &self.network.links);
+        let way = network.way(&self.messages[message]);
+        let mut time = 0;
+        for (place, link) in way.iter().enumerate() {
+            let service = self.service(*link, wire);
+            time += links.propagation.picoseconds();
+            let Some(next) = way.get(place + 1) else {
+                return time + service;
+            };
+            let rate = links.rate_of(&network.topology, LinkId(*link));
+            let needed = wire.min(f64::from(network.switch.cut_through_bytes));
+            time += network.switch.delay.picoseconds();
+            time += match links.switching {
+                Switching::StoreAndForward => service,
+                Switching::CutThrough => {
+                    let runs_dry = service.saturating_sub(self.service(*next, wire));
+                    rate.time_for(needed).picoseconds().max(runs_dry)
+                }
+            };
+        }
+        time
+    }
+
+    pub(super) fn key(&self, message: usize) -> FlowKey {
+        let Message { ends, flow, .. } = self.messages[message];
+        FlowKey::new((ends, flow), 0, 0)
+    }
+
+    /// The flow of a message has a window.
+    pub(super) fn open_window(&mut self, message: usize) {
+        let frame = self.network.links.frame;
+        let full = f64::from(frame.payload_bytes + frame.header_bytes);
+        let trip = self.unloaded(message, full) + self.back(message);
+        let (key, rate) = (self.key(message), self.first_rate(message));
+        if let Some(windows) = &mut self.windows {
+            windows.begin(key, trip, rate);
+        }
+    }
+
+    /// Whether the window of a flow has room for the next frame of a message.
+    pub(super) fn has_room(&self, message: usize) -> bool {
+        let next = self.wanted[message].first().copied();
+        let wire = self.bytes(message, next.unwrap_or(self.sent[message])).0;
+        let windows = self.windows.as_ref();
+        windows.is_none_or(|it| it.has_room(self.key(message), wire))
+    }
+
+    /// A sender hears of a frame.
+    pub(super) fn heard(
+        &mut self,
+        now: u64,
+        message: usize,
+        frame: u32,
+        came: Option<(u64, bool)>,
+    ) {
+        let (key, wire) = (self.key(message), self.bytes(message, frame).0);
+        let heard = match came {
+            Some((waited, is_marked)) => Heard::Came { waited, is_marked },
+            None => Heard::Missing,
+        };
+        if let Some(windows) = &mut self.windows {
+            windows.hear(key, now, wire, heard);
+        }
+        if came.is_none() {
+            self.wants(now, message, frame);
+        }
+        let host = self.messages[message].ends.0;
+        if self.windows.is_some() && self.idle.contains_key(&host) {
+            self.look(now, host);
+        }
     }
 
     /// A sender is asked for a frame.
-    pub(super) fn wants(&mut self, now: u64, message: usize, frame: u32) {
+    fn wants(&mut self, now: u64, message: usize, frame: u32) {
         self.wanted[message].insert(frame);
         self.marked[message].retain(|it| *it != frame);
         let flow = self.flow(message);
