@@ -6,6 +6,7 @@
 mod bursts;
 mod calls;
 mod command;
+mod congestion;
 mod endpoints;
 mod floor;
 mod graphs;
@@ -37,7 +38,7 @@ usage: viaduct-bench [--viaduct PATH] [--only GROUP] [--repeat N] [--out DIR]
        viaduct-bench transports [...]  two processes on one machine: the floor and the peers
 
   --viaduct PATH  the command to measure (default target/release/viaduct)
-  --only GROUP    hold, study, ideal, load, heavy, bursts, programs, calls,
+  --only GROUP    hold, study, ideal, load, heavy, bursts, congestion, programs, calls,
                   graphs, endpoints, verbs, contention, sweep, scale, million or start
   --repeat N      measurements of each quantity (default 5)
   --out DIR       where the JSON goes (default bench/results)";
@@ -51,6 +52,7 @@ const GROUPS: &[&str] = &[
     "load",
     "heavy",
     "bursts",
+    "congestion",
     "programs",
     "calls",
     "graphs",
@@ -203,6 +205,7 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
             "load" => studies::load(&viaduct, repeat),
             "heavy" => studies::heavy(&viaduct, simgrid.as_ref(), repeat),
             "bursts" => bursts::measure(&viaduct, simgrid.as_ref(), &options.out, repeat),
+            "congestion" => congestion::measure(&viaduct, &options.out, repeat),
             "programs" => programs::measure(repeat),
             "calls" => calls::measure(&options.viaduct, repeat),
             "graphs" => graphs::measure(repeat),

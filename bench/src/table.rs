@@ -114,6 +114,20 @@ impl Row {
         }
     }
 
+    /// What a peer that is not run here was measured to take, and where that is from.
+    pub(crate) fn quoted(
+        quantity: impl Into<String>,
+        unit: &'static str,
+        value: f64,
+        source: impl Into<String>,
+    ) -> Self {
+        Self {
+            unit,
+            median: Some(value),
+            ..Self::missing(quantity, source)
+        }
+    }
+
     /// A quantity that could not be measured, and why.
     pub(crate) fn missing(quantity: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
