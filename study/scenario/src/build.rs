@@ -556,15 +556,15 @@ impl Drawn<'_> {
         Ok(list)
     }
 
-    /// The graph of the GOAL text `traffic.file`.
+    /// The graph of the GOAL file `traffic.file`.
     fn goal(&mut self, file: &Setting<String>) -> Result<Arc<Graph>, Absent> {
         let path = &file.get()?;
         let known = self.files.application(path);
         // Also where the graph is known: the study carries the text.
-        let text = self.files.text(path).map_err(|reason| {
+        let text = self.files.goal_text(path).map_err(|reason| {
             let error = Diagnostic::error("cannot read the GOAL file");
             let error = error.at(file.place()).label(reason);
-            self.wrong(error.help("a binary one becomes a text by `viaduct goal to-text`"))
+            self.wrong(error.help("it is a text or binary file, as in docs/guides/goal.md"))
         })?;
         if let Some(graph) = known {
             return Ok(graph);

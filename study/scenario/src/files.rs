@@ -1,12 +1,12 @@
 //! Files that a study names: on disk, or carried along inside it.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
+use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use viaduct_cluster::workload::{ListedMessage, MessageList};
-use viaduct_operations::Graph;
+use viaduct_operations::{Graph, goal};
 use viaduct_topology::Topology;
 
 use crate::document::TEXT_BYTES_MAX;
@@ -95,6 +95,23 @@ impl Files {
         Ok(text)
     }
 
+    /// The text of a GOAL file, remembered as used; a binary one as the text that says the same.
+    pub(crate) fn goal_text(&mut self, path: &str) -> Result<Arc<str>, String> {
+        if let Some(base) = self
+            .base
+            .as_ref()
+            .filter(|_| !self.texts.contains_key(path))
+        {
+            let bytes = read_bytes(&base.join(path))?;
+            let text = match goal::is_binary(&bytes) {
+                true => text_of_binary(&bytes)?,
+                false => text_of(bytes)?,
+            };
+            self.texts.insert(path.to_owned(), text.into());
+        }
+        self.text(path)
+    }
+
     /// The text of a file.
     pub(crate) fn peek(&mut self, path: &str) -> Result<Arc<str>, String> {
         if let Some(text) = self.texts.get(path) {
@@ -125,6 +142,26 @@ impl Files {
 ///
 /// Why not, without the path; of bytes that are not UTF-8, where they stand.
 pub fn read_text(path: &Path) -> Result<String, String> {
+    text_of(read_bytes(path)?)
+}
+
+fn text_of(bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes).map_err(|error| not_utf8(error.as_bytes(), error.utf8_error()))
+}
+
+/// A binary GOAL file as a text.
+fn text_of_binary(bytes: &[u8]) -> Result<String, String> {
+    let graph = goal::read_binary(&mut Cursor::new(bytes)).map_err(|error| error.to_string())?;
+    let mut text = Vec::new();
+    goal::write_text(&graph, &mut text).map_err(|error| error.to_string())?;
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(format!("as a text it is longer than {TEXT_BYTES_MAX} B"));
+    }
+    text_of(text)
+}
+
+/// Reads a file of at most [`TEXT_BYTES_MAX`].
+fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
     // Before it is opened: a pipe that nobody writes to would never open.
     let metadata = std::fs::metadata(path).map_err(|error| reason(&error))?;
     if metadata.is_dir() {
@@ -142,7 +179,7 @@ pub fn read_text(path: &Path) -> Result<String, String> {
     if bytes.len() > TEXT_BYTES_MAX {
         return Err(format!("it is longer than {limit} B"));
     }
-    String::from_utf8(bytes).map_err(|error| not_utf8(error.as_bytes(), error.utf8_error()))
+    Ok(bytes)
 }
 
 fn not_utf8(bytes: &[u8], error: std::str::Utf8Error) -> String {

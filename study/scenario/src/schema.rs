@@ -504,7 +504,7 @@ section! {
         )
         .or("open");
         file: Setting<String> = file(
-            "messages, one per line, below `time_us,source,target,bytes`; or a GOAL text",
+            "messages, one per line, below `time_us,source,target,bytes`; or a GOAL file",
         ),
             when arrivals = ArrivalKind::List | ArrivalKind::Goal;
         collective: Setting<Collective> = choice("what the ranks do together"),

@@ -16,6 +16,20 @@ use crate::section::{AnySetting, Given, KeyState, Section, Setting, Source, Word
 use crate::units::UnitError;
 use crate::value::{Kind, Value, as_written};
 
+/// What says the same where a key is not used: the key, with which choice, and what does.
+const INSTEAD: [(&str, &str, &str); 2] = [
+    (
+        "size",
+        "arrivals = \"collective\"",
+        "`bytes` is the length of the vector",
+    ),
+    (
+        "size",
+        "arrivals = \"goal\"",
+        "the file says how long each message is",
+    ),
+];
+
 /// What reading needs to know beside the tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context {
@@ -364,21 +378,27 @@ impl Reader<'_> {
     }
 
     fn without_effect(&self, key: &Key, entry: &Entry) -> Diagnostic {
-        let condition = self.excluding(key).unwrap_or_default();
+        let (condition, used_with) = self.excluding(key).unwrap_or_default();
         let heading = self.table.heading();
+        let mut instead = INSTEAD.iter();
+        let instead = instead.find(|(name, with, _)| *name == key.name && *with == condition);
         Diagnostic::error(format!("`{}` in {heading} has no effect here", key.name))
             .at(entry.name_place)
             .label(format!("not used with {condition}"))
-            .help(format!("leave it out, or write {}", key.used_with()))
+            .help(match instead {
+                Some((.., words)) => format!("leave it out: {words}"),
+                None => format!("leave it out, or write {used_with}"),
+            })
     }
 
-    /// The choice with which a key is not used.
-    fn excluding(&self, key: &Key) -> Option<String> {
+    /// The choice with which a key is not used, and those with which it is.
+    fn excluding(&self, key: &Key) -> Option<(String, String)> {
         key.when.iter().find_map(|(governing, words)| {
             let (governing, word) = self.choice(governing)?;
             match word {
                 KeyState::Value(word) if !words.contains(&word) => {
-                    Some(format!("{} = \"{word}\"", governing.name))
+                    let condition = format!("{} = \"{word}\"", governing.name);
+                    Some((condition, key.used_with()))
                 }
                 KeyState::Value(_) => None,
                 KeyState::Unset | KeyState::Wrong => self.excluding(governing),

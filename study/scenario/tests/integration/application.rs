@@ -1,8 +1,10 @@
 //! Graphs of operations in studies.
 
+use std::fs;
 use std::ops::ControlFlow;
 
 use viaduct_cluster::config::UNLIMITED;
+use viaduct_operations::goal;
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_scenario::{Override, Study, UNTIL_ALL_HAVE_ENDED, parse_study, parse_study_with};
 
@@ -136,4 +138,49 @@ fn what_is_wrong_with_a_graph_is_said_with_its_place() {
         ],
     );
     assert!(list.contains("missing key `until` in [run]"), "{list}");
+}
+
+#[test]
+fn a_binary_file_is_the_graph_of_its_text_and_is_carried_as_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    let graph = goal::parse_text(GOAL).unwrap();
+    let mut binary = Vec::new();
+    goal::write_binary(&graph, &mut binary).unwrap();
+    fs::write(place("x.goal"), GOAL).unwrap();
+    fs::write(place("x.bin"), &binary).unwrap();
+    fs::write(place("text.toml"), STUDY).unwrap();
+    fs::write(place("binary.toml"), STUDY.replace("x.goal", "x.bin")).unwrap();
+    let load = |name: &str| Study::load(place(name).to_str().unwrap(), &[]);
+    let (of_text, of_binary) = (load("text.toml").unwrap(), load("binary.toml").unwrap());
+    assert_eq!(digest(&of_text), digest(&of_binary));
+    let again = parse_study(&of_binary.resolved_toml()).unwrap();
+    assert_eq!(digest(&again), digest(&of_binary));
+
+    fs::write(place("x.bin"), &binary[..binary.len() - 5]).unwrap();
+    let cut = load("binary.toml").expect_err("it is refused").to_string();
+    assert!(cut.contains("cannot read the GOAL file"), "{cut}");
+    assert!(cut.contains("rank 1"), "{cut}");
+}
+
+#[test]
+fn the_size_of_messages_is_said_otherwise_by_a_graph() {
+    let error = |text: &str| parse_study(text).expect_err("it is refused").to_string();
+    let sized = STUDY.replace("file = \"x.goal\"", "file = \"x.goal\"\nsize = \"1 KiB\"");
+    let of_goal = error(&format!("{sized}[files]\n\"x.goal\" = '''\n{GOAL}'''\n"));
+    assert!(
+        of_goal.contains("the file says how long each message is"),
+        "{of_goal}"
+    );
+    let collective = STUDY.replace(
+        "\"goal\"\nfile = \"x.goal\"",
+        "\"collective\"\ncollective = \"all-reduce\"\nsize = \"1 KiB\"",
+    );
+    let of_collective = error(&collective);
+    assert!(
+        of_collective.contains("leave it out: `bytes` is the length of the vector"),
+        "{of_collective}"
+    );
+    let deviation = error(&collective.replace("size =", "size_sd ="));
+    assert!(deviation.contains("size_sd"), "{deviation}");
 }
