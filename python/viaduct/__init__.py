@@ -54,7 +54,7 @@ from viaduct._native import (
     __version__,
 )
 from viaduct._network import Network
-from viaduct._programs import Cluster, ClusterResult, cluster
+from viaduct._programs import Account, Cluster, ClusterResult, cluster
 from viaduct._result import (
     Counts,
     Explanation,
@@ -85,6 +85,7 @@ from viaduct._traffic import (
 )
 
 __all__ = [
+    "Account",
     "AssumptionError",
     "Buffer",
     "Cluster",

@@ -3,6 +3,7 @@ from datetime import timedelta
 from typing import Any, final
 
 __all__ = [
+    "Accounted",
     "Buffer",
     "Completion",
     "CompletionQueue",
@@ -87,6 +88,15 @@ class Run:
     def critical_path(
         self, report: Callable[[float, float, int], object] | None
     ) -> tuple[str, str]: ...
+
+@final
+class Accounted:
+    def summary_json(self) -> str: ...
+    def text(self) -> str: ...
+    def table(self, name: str) -> Table | None: ...
+    def report(self, path: str) -> None: ...
+    def trace(self, path: str, messages: int) -> int: ...
+    def why(self, message: int | None, quantile: float | None) -> tuple[str, str]: ...
 
 @final
 class Table:
@@ -213,7 +223,10 @@ def run_simulated(
     seed: int | None,
     polls: bool,
     traffic: bool,
-) -> tuple[list[tuple[Any, float] | None], float, int, list[tuple[str, int]]]: ...
+    account: bool,
+) -> tuple[
+    tuple[list[tuple[Any, float] | None], float, int, list[tuple[str, int]]], Accounted | None
+]: ...
 def run_here(
     run: int,
     rank: int,

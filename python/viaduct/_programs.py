@@ -16,7 +16,8 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Literal
 
 from viaduct import _arguments, _html, _native
-from viaduct._errors import FlushedError, ProgramError
+from viaduct._errors import FlushedError, ProgramError, RunError
+from viaduct._result import Made, Result
 
 Program = Callable[[_native.Host], Any]
 """A generator function of one argument, the host that it runs on."""
@@ -38,6 +39,8 @@ class ClusterResult:
         Of a simulation: messages that arrived, retransmissions and so on, by name.
     events : int
         Of a simulation: its events.
+    account : Account or None
+        Of a simulation that was asked for it: all messages.
     """
 
     returned: dict[str, Any]
@@ -45,6 +48,7 @@ class ClusterResult:
     end_us: float
     counts: dict[str, int]
     events: int
+    account: Account | None = None
 
     def _repr_html_(self) -> str:
         rows = [
@@ -53,6 +57,89 @@ class ClusterResult:
         ]
         caption = f"programs, the last of which ended at {self.end_us:g} us"
         return _html.table(caption, ("host", "ended, us", "returned"), rows)
+
+
+class _Accounted(Made):
+    """Of programs: they are run again by the process that has them."""
+
+    __slots__ = ("_native",)
+
+    def __init__(
+        self,
+        native: _native.Accounted | None,
+        kept: tuple[str, str, dict[str, _native.Table]] | None = None,
+    ) -> None:
+        self._native = native
+        self._kept = kept
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Accounted, (None, self._keep())
+
+    def _whole(self) -> _native.Accounted:
+        if self._native is None:
+            raise RunError(
+                "error: the programs are in the process that ran them\n"
+                "help: ask there, or run them here"
+            )
+        return self._native
+
+    def save(self, path: str, force: bool) -> None:
+        raise RunError(
+            "error: no scenario has the programs, so that a run directory could not repeat them\n"
+            "help: account.report(path) writes the page"
+        )
+
+    def why(self, message: int | None, quantile: float | None) -> tuple[str, str]:
+        return self._whole().why(message, quantile)
+
+    def critical_path(self) -> tuple[str, str]:
+        raise RunError(
+            "error: programs are no graph of operations\nhelp: account.why() explains one message"
+        )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Account(Result):
+    """All messages that programs have sent, set-up included; `Cluster.run(account=True)` keeps it.
+
+    It has what a study's result has: latencies, links, tables. What it is asked for beyond that
+    (`why`, `trace`) runs the programs again, which are to do the same each time.
+    """
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write a page about all messages: latency, stages, links, time.
+
+        Parameters
+        ----------
+        path : str or path
+            A file, which is replaced.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        assert isinstance(self._run, _Accounted)
+        self._run._whole().report(os.fspath(path))
+
+    def trace(self, path: str | os.PathLike[str], *, messages: int = 200) -> int:
+        """Write what the first messages use, for ui.perfetto.dev; this runs the programs again.
+
+        Parameters
+        ----------
+        path : str or path
+            A file, which is replaced.
+        messages : int
+            How many.
+
+        Returns
+        -------
+        int
+            How many there were.
+        """
+        assert isinstance(self._run, _Accounted)
+        count = _arguments.whole("messages", messages, 1, 1_000_000)
+        return self._run._whole().trace(os.fspath(path), count)
 
 
 def cluster(
@@ -193,7 +280,11 @@ class Cluster(_arguments.Made):
         return f"<viaduct cluster {self._on}: {len(self._programs)} programs>"
 
     def run(
-        self, *, seed: int | None = None, timeout: str | float | timedelta = "60 s"
+        self,
+        *,
+        seed: int | None = None,
+        timeout: str | float | timedelta = "60 s",
+        account: bool = False,
     ) -> ClusterResult:
         """Run the programs until all have ended.
 
@@ -207,6 +298,9 @@ class Cluster(_arguments.Made):
         timeout : str, float or timedelta
             Of `shm`: how long programs may take, in real time. A simulation needs none: programs
             that wait for ever are an error at once.
+        account : bool
+            Of a simulation: whether an account of all messages is kept, as `account` of the
+            result.
 
         Raises
         ------
@@ -215,12 +309,38 @@ class Cluster(_arguments.Made):
         FabricError, DescriptorError
             What a program did not catch, as anything else that it raises; a note says on which
             host.
+
+        Examples
+        --------
+        >>> import viaduct as via
+        >>> def writes(host):
+        ...     pair, region = host.queue_pair(), host.region(4096)
+        ...     target = yield pair.connect("offers")
+        ...     for number in range(10):
+        ...         pair.post_write(region, target, immediate=number)
+        ...     for _ in range(10):
+        ...         yield pair.send_done()
+        >>> def offers(host):
+        ...     pair, region = host.queue_pair(), host.region(4096, remote_write=True)
+        ...     for _ in range(10):
+        ...         pair.post_receive(region)
+        ...     yield pair.accept(private_data=region.remote())
+        ...     for _ in range(10):
+        ...         yield pair.receive_done()
+        >>> cluster = via.cluster("sim:rnic-gen5", {"writes": writes, "offers": offers})
+        >>> account = cluster.run(account=True).account
+        >>> account.messages.delivered, account.why(13).document["message"]["size_bytes"]
+        (14, 4096)
         """
         seed = _arguments.seed(seed)
+        if not isinstance(account, bool):
+            raise TypeError(f"account is True or False, not {_arguments.shown(account)}")
         if self._on == "shm":
+            if account:
+                raise ValueError("an account of messages is kept on simulated hosts alone")
             return _run_processes(self._programs, _native.seconds(timeout), self._polls)
-        ended, end_us, events, counts = _native.run_simulated(
-            self._model, self._study, self._programs, seed, self._polls, self._traffic
+        (ended, end_us, events, counts), accounted = _native.run_simulated(
+            self._model, self._study, self._programs, seed, self._polls, self._traffic, account
         )
         names = [name for name, _, _ in self._programs]
         return ClusterResult(
@@ -229,6 +349,7 @@ class Cluster(_arguments.Made):
             end_us=end_us,
             counts=dict(counts),
             events=events,
+            account=Account._from(_Accounted(accounted)) if accounted else None,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from viaduct import _arguments, _html, _native
 from viaduct._errors import RunError
@@ -98,14 +98,52 @@ class Explanation:
         return _html.preformatted(self.text)
 
 
-class _Run:
+class Made:
     """A run of this process, or what was kept of one that was pickled.
 
-    What is pickled are the summary, its table on the screen and the tables. What takes the whole
-    run is made by running again, which gives the same to the bit.
+    What is pickled are the summary, its table on the screen and the tables.
     """
 
-    __slots__ = ("_kept", "_native", "_study")
+    __slots__ = ("_kept",)
+
+    _kept: tuple[str, str, dict[str, _native.Table]] | None
+
+    def _whole(self) -> _native.Run | _native.Accounted:
+        raise NotImplementedError
+
+    def _keep(self) -> tuple[str, str, dict[str, _native.Table]]:
+        if self._kept is None:
+            tables = {name: self.table(name) for name in TABLES}
+            self._kept = (self.summary_json(), self.text(), tables)
+        return self._kept
+
+    def summary_json(self) -> str:
+        return self._kept[0] if self._kept else self._whole().summary_json()
+
+    def text(self) -> str:
+        return self._kept[1] if self._kept else self._whole().text()
+
+    def table(self, name: str) -> _native.Table:
+        if self._kept:
+            return self._kept[2][name]
+        table = self._whole().table(name)
+        assert table is not None
+        return table
+
+    def save(self, path: str, force: bool) -> None:
+        raise NotImplementedError
+
+    def why(self, message: int | None, quantile: float | None) -> tuple[str, str]:
+        raise NotImplementedError
+
+    def critical_path(self) -> tuple[str, str]:
+        raise NotImplementedError
+
+
+class _Run(Made):
+    """Of a study: what takes the whole run is made by running again, the same to the bit."""
+
+    __slots__ = ("_native", "_study")
 
     def __init__(
         self,
@@ -118,25 +156,7 @@ class _Run:
         self._kept = kept
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._native is not None and self._kept is None:
-            tables = {name: self._table(name) for name in TABLES}
-            self._kept = (self._native.summary_json(), self._native.text(), tables)
-        return _Run, (self._study, None, self._kept)
-
-    def _table(self, name: str) -> _native.Table:
-        assert self._native is not None
-        table = self._native.table(name)
-        assert table is not None
-        return table
-
-    def summary_json(self) -> str:
-        return self._kept[0] if self._kept else self._whole().summary_json()
-
-    def text(self) -> str:
-        return self._kept[1] if self._kept else self._whole().text()
-
-    def table(self, name: str) -> _native.Table:
-        return self._kept[2][name] if self._kept else self._table(name)
+        return _Run, (self._study, None, self._keep())
 
     def save(self, path: str, force: bool) -> None:
         self._whole().save(path, force)
@@ -212,10 +232,14 @@ class Result:
     """Checks of the run on itself that failed; not empty only in `AssumptionError.result`."""
     application: dict[str, Any] | None
     """The result of a graph of operations, as in `summary.json`; None if the study has no graph."""
-    _run: _Run
+    _run: Made
 
     @classmethod
-    def _of(cls, study: _native.Study, run: _native.Run) -> Result:
+    def _of(cls, study: _native.Study, run: _native.Run) -> Self:
+        return cls._from(_Run(study, run))
+
+    @classmethod
+    def _from(cls, run: Made) -> Self:
         summary: dict[str, Any] = json.loads(run.summary_json())
         latency: dict[str, Any] = {
             name: float("nan") if value is None and name != "no_interval" else value
@@ -239,7 +263,7 @@ class Result:
             queue_depths=[QueueDepth(**depth) for depth in summary["queue_depths"]],
             application=summary.get("application"),
             warnings=[Warning(**warning) for warning in summary["warnings"]],
-            _run=_Run(study, run),
+            _run=run,
         )
 
     def __repr__(self) -> str:

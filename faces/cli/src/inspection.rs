@@ -123,7 +123,14 @@ impl InspectionArguments {
             }
         }
         if let (Some(path), Some(account)) = (&self.report, account) {
-            let page = account.page(measured);
+            let (test, fabric) = (measured.test, measured.hosts.name());
+            let page = account.page(&Subject {
+                name: &format!("measure {test} on {fabric}"),
+                title: &format!("{test} over {fabric}"),
+                question: "Every message that the measuring programs sent, of all sizes, set-up \
+                           included.",
+                settings: measured.settings,
+            });
             fs::write(path, page).map_err(|error| unable(path, &error))?;
             if !is_json {
                 said += &format!("\n  report   {}\n", path.display());
@@ -137,6 +144,19 @@ fn unable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::plain(format_args!("cannot write `{}`: {error}", path.display()))
 }
 
+/// What a page is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// What ran.
+    pub name: &'a str,
+    /// The page's title.
+    pub title: &'a str,
+    /// What it answers.
+    pub question: &'a str,
+    /// How it ran, in a line.
+    pub settings: &'a str,
+}
+
 /// A measurement that is looked at.
 #[derive(Clone, Copy)]
 pub(crate) struct Measured<'a> {
@@ -148,17 +168,19 @@ pub(crate) struct Measured<'a> {
     pub(crate) repeat: &'a dyn Fn(&mut Simulation),
 }
 
-/// All messages of a measurement, and its links.
+/// All messages of programs that have run, and their links.
 #[derive(Debug)]
-pub(crate) struct Account {
+pub struct Account {
     config: ClusterConfig,
     result: RunResult,
     wall_s: f64,
 }
 
 impl Account {
-    /// Of a simulation that has run, and took so long.
-    pub(crate) fn of(simulation: &Simulation, wall_s: f64) -> Self {
+    /// Of a simulation that has run with [`Simulation::keep_account`], and took so long. To be
+    /// asked once.
+    #[must_use]
+    pub fn of(simulation: &Simulation, wall_s: f64) -> Self {
         let result = simulation.account();
         let mut config = ClusterConfig::clone(&simulation.configuration());
         // What is said of it is of programs, as long as they took.
@@ -171,8 +193,21 @@ impl Account {
         }
     }
 
+    /// The cluster as its run is told of.
+    #[must_use]
+    pub const fn config(&self) -> &ClusterConfig {
+        &self.config
+    }
+
+    /// What was kept.
+    #[must_use]
+    pub const fn result(&self) -> &RunResult {
+        &self.result
+    }
+
     /// Checks of the run on itself that failed.
-    pub(crate) fn violations(&self) -> &[String] {
+    #[must_use]
+    pub fn violations(&self) -> &[String] {
         &self.result.violations
     }
 
@@ -207,16 +242,22 @@ impl Account {
         rows.collect()
     }
 
-    fn page(&self, measured: &Measured<'_>) -> String {
-        let (test, fabric) = (measured.test, measured.hosts.name());
-        let study = format!("measure {test} on {fabric}");
+    /// The summary, of something that is called so.
+    #[must_use]
+    pub fn summary(&self, name: &str) -> Summary {
         let provenance = Provenance {
-            study: study.clone(),
+            study: name.to_owned(),
             version: VERSION.to_owned(),
             wall_s: self.wall_s,
             peak_rss_bytes: peak_rss_bytes(),
         };
-        let summary = Summary::new(&provenance, &self.config, &self.result);
+        Summary::new(&provenance, &self.config, &self.result)
+    }
+
+    /// A page about all messages.
+    #[must_use]
+    pub fn page(&self, subject: &Subject<'_>) -> String {
+        let summary = self.summary(subject.name);
         let around = match self.result.around.posted {
             0 => String::new(),
             posted => format!(
@@ -226,16 +267,14 @@ impl Account {
         };
         let published = Published::default();
         run_page(&ShownStudy {
-            name: study,
-            title: format!("{test} over {fabric}"),
-            question:
-                "Every message that the measuring programs sent, of all sizes, set-up included."
-                    .to_owned(),
+            name: subject.name.to_owned(),
+            title: subject.title.to_owned(),
+            question: subject.question.to_owned(),
             source: String::new(),
             headline: format!(
                 "{} hosts, {}{around}",
                 count(u64::from(self.config.topology.host_count())),
-                measured.settings
+                subject.settings
             ),
             version: VERSION.to_owned(),
             digest: summary.digest.clone(),

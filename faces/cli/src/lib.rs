@@ -54,6 +54,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::arguments::{Arguments, Command};
 use crate::failure::Exit;
+pub use crate::inspection::{Account, Subject};
 pub use crate::planning::published;
 
 /// Does what the command line asks and gives the exit code: 0 fine, 1 wrong input, 2 a model

@@ -8,11 +8,13 @@
 //! pair.rs: device.rs, join.rs, region.rs, work.rs   the same of queue pairs
 //! meeting.rs     how ends are connected                aside.rs   calls that block, for programs
 //! home.rs        whose turn it is, and where things of a simulation end
+//! account.rs     all messages of a simulation: tables, pages, explanations
 //! ```
 //!
 //! What does not wait is done when it is called; what waits is an `Operation`, which the program
 //! yields. Nothing of Python runs on a stack of the simulation: programs are its futures.
 
+mod account;
 mod aside;
 mod buffer;
 mod bytes;
@@ -40,6 +42,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use viaduct_scenario::parse_time;
 
+pub(crate) use account::Accounted;
 pub(crate) use buffer::Buffer;
 pub(crate) use host::Host;
 pub(crate) use operation::Operation;

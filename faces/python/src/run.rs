@@ -151,11 +151,7 @@ impl Run {
         quantile: Option<f64>,
         report: Option<Py<PyAny>>,
     ) -> PyResult<(String, String)> {
-        let choice = match (message, quantile) {
-            (Some(number), _) => Choice::Message(number),
-            (None, Some(quantile)) => Choice::Quantile(quantile),
-            (None, None) => Choice::Slowest,
-        };
+        let choice = choice_of(message, quantile);
         let mut watch = Watch::new(report);
         let explained = py.detach(|| {
             explain(&self.config, choice, &mut |_, progress| {
@@ -204,7 +200,16 @@ impl Run {
     }
 }
 
-fn refused(error: WhyError) -> PyErr {
+/// Which message is meant by a number or a quantile.
+pub(crate) const fn choice_of(message: Option<u64>, quantile: Option<f64>) -> Choice {
+    match (message, quantile) {
+        (Some(number), _) => Choice::Message(number),
+        (None, Some(quantile)) => Choice::Quantile(quantile),
+        (None, None) => Choice::Slowest,
+    }
+}
+
+pub(crate) fn refused(error: WhyError) -> PyErr {
     match &error {
         WhyError::Interrupted => PyKeyboardInterrupt::new_err(()),
         WhyError::NoSuchMessage { posted, .. } if *posted > 0 => {

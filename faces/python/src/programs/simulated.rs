@@ -10,12 +10,15 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use viaduct_cli::Account;
 use viaduct_cluster::result::MessageCounts;
+use viaduct_programs::config::SimulationConfig;
 use viaduct_programs::{Counts, Simulation, SimulationError};
 use viaduct_provider::Nic;
 use viaduct_scenario::{ProgramsError, load_programs};
 
 use super::On;
+use super::account::Accounted;
 use super::home::{Held, Home, locked};
 use super::host::{HostState, Names, Simulated, quiet_about_ends};
 use super::program::Program;
@@ -46,9 +49,10 @@ type Ended = Option<(Py<PyAny>, f64)>;
 type Ran = (Vec<Ended>, f64, u64, Vec<(&'static str, u64)>);
 
 /// Runs programs, given as (name, host, function); what each returned, the end in microseconds, the
-/// events, and the counts by name.
+/// events, and the counts by name; and the account of their messages, if it is wanted.
 #[pyfunction]
-#[pyo3(signature = (model, study, programs, seed, polls, traffic))]
+#[pyo3(signature = (model, study, programs, seed, polls, traffic, account))]
+#[expect(clippy::too_many_arguments, reason = "what a cluster is made of")]
 pub(crate) fn run_simulated(
     py: Python<'_>,
     model: &str,
@@ -57,41 +61,98 @@ pub(crate) fn run_simulated(
     seed: Option<u64>,
     polls: bool,
     traffic: bool,
-) -> PyResult<Ran> {
-    let hosts = programs.iter().map(|(_, host, _)| host + 1).max();
-    let hosts = hosts.unwrap_or(0).max(2);
-    let loaded = py.detach(|| load_programs(model, study, hosts));
-    let mut config = loaded.map_err(|error| match error {
-        ProgramsError::Wrong(diagnostics) => errors::scenario(&diagnostics),
-        other => errors::scenario_text(other, None),
-    })?;
-    config.seed = seed.unwrap_or(config.seed);
-    if !traffic {
-        config.around = None;
+    account: bool,
+) -> PyResult<(Ran, Option<Accounted>)> {
+    let setup = Setup::new(py, (model, study), programs, seed, polls, traffic)?;
+    let mut simulation = setup.simulation();
+    if !account {
+        return Ok((setup.run(py, &mut simulation)?, None));
     }
-    config.check_around().map_err(|error| {
-        PyValueError::new_err(format!(
-            "{model}@{}: {error}: traffic=False leaves them out",
-            study.unwrap_or_default()
-        ))
-    })?;
-    let there = config.topology.host_count();
-    if let Some((name, host, _)) = programs.iter().find(|(_, host, _)| *host >= there) {
-        return Err(PyValueError::new_err(format!(
-            "{name} is to run on host {host}: the network has hosts 0 to {}",
-            there - 1
-        )));
+    simulation.keep_account(MESSAGE_ROWS_MAX);
+    let started = Instant::now();
+    let ran = setup.run(py, &mut simulation)?;
+    let account = Account::of(&simulation, started.elapsed().as_secs_f64());
+    drop(simulation);
+    let name = study.map_or_else(
+        || format!("sim:{model}"),
+        |study| format!("sim:{model}@{study}"),
+    );
+    Ok((ran, Some(Accounted::new(name, setup, account)?)))
+}
+
+/// Messages that an account has as rows.
+const MESSAGE_ROWS_MAX: u32 = 100_000;
+
+/// Programs on hosts, to be run as often as it is asked for.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    config: SimulationConfig,
+    programs: Vec<(String, u32, Py<PyAny>)>,
+    polls: bool,
+}
+
+impl Setup {
+    fn new(
+        py: Python<'_>,
+        (model, study): (&str, Option<&str>),
+        programs: Vec<(String, u32, Py<PyAny>)>,
+        seed: Option<u64>,
+        polls: bool,
+        traffic: bool,
+    ) -> PyResult<Self> {
+        let hosts = programs.iter().map(|(_, host, _)| host + 1).max();
+        let hosts = hosts.unwrap_or(0).max(2);
+        let loaded = py.detach(|| load_programs(model, study, hosts));
+        let mut config = loaded.map_err(|error| match error {
+            ProgramsError::Wrong(diagnostics) => errors::scenario(&diagnostics),
+            other => errors::scenario_text(other, None),
+        })?;
+        config.seed = seed.unwrap_or(config.seed);
+        if !traffic {
+            config.around = None;
+        }
+        config.check_around().map_err(|error| {
+            PyValueError::new_err(format!(
+                "{model}@{}: {error}: traffic=False leaves them out",
+                study.unwrap_or_default()
+            ))
+        })?;
+        let there = config.topology.host_count();
+        if let Some((name, host, _)) = programs.iter().find(|(_, host, _)| *host >= there) {
+            return Err(PyValueError::new_err(format!(
+                "{name} is to run on host {host}: the network has hosts 0 to {}",
+                there - 1
+            )));
+        }
+        Ok(Self {
+            config,
+            programs,
+            polls,
+        })
     }
-    let simulation = Simulation::new(config);
-    let home = Home::new();
-    let ended = run(py, simulation, &home, programs, polls);
-    home.end();
-    ended
+
+    pub(crate) const fn config(&self) -> &SimulationConfig {
+        &self.config
+    }
+
+    pub(crate) fn simulation(&self) -> Simulation {
+        Simulation::new(self.config.clone())
+    }
+
+    /// Runs the programs in a simulation in which nothing has run.
+    pub(crate) fn run(&self, py: Python<'_>, simulation: &mut Simulation) -> PyResult<Ran> {
+        let home = Home::new();
+        let programs = self.programs.iter();
+        let programs = programs.map(|(name, host, run)| (name.clone(), *host, run.clone_ref(py)));
+        let ran = run(py, simulation, &home, programs.collect(), self.polls);
+        home.end();
+        ran
+    }
 }
 
 fn run(
     py: Python<'_>,
-    mut simulation: Simulation,
+    simulation: &mut Simulation,
     home: &Arc<Home>,
     programs: Vec<(String, u32, Py<PyAny>)>,
     polls: bool,
@@ -112,10 +173,10 @@ fn run(
         });
         let host = HostState::new(rank, Arc::clone(&names), place, polls);
         let program = Program::new(host, function);
-        start(&simulation, number, &program, home, &failure);
+        start(simulation, number, &program, home, &failure);
         all.push(program);
     }
-    let stopped = stop_on_signals(&mut simulation, home, &failure);
+    let stopped = stop_on_signals(simulation, home, &failure);
     let outcome = simulation.run();
     let counts = simulation.counts();
     let (around, has_around) = (simulation.around(), simulation.has_around());
@@ -149,7 +210,6 @@ fn run(
     for program in &all {
         program.drop_all();
     }
-    drop(simulation);
     py.check_signals()?;
     result
 }
