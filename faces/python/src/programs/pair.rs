@@ -11,8 +11,8 @@ use pyo3::types::PyBytes;
 use viaduct_programs::SimulatedFabric;
 use viaduct_programs::verbs::flags::{access, completion, send};
 use viaduct_programs::verbs::{
-    self, AddressAttributes, Capabilities, CompletionStatus, Mtu, QueuePairAttributes,
-    QueuePairOptions, QueuePairType, ReceiveRequest, SendOpcode, SendRequest,
+    self, Capabilities, CompletionStatus, QueuePairAttributes, QueuePairOptions, QueuePairType,
+    ReceiveRequest, SendOpcode, SendRequest,
 };
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_provider::{Memory, Vi};
@@ -65,20 +65,14 @@ impl HostState {
                 | access::REMOTE_WRITE
                 | access::REMOTE_READ
                 | access::REMOTE_ATOMIC,
-            path_mtu: Mtu::Bytes4096,
-            port: 1,
             timeout: wish.ack_timeout,
             retry_count: wish.retry_count,
             receiver_not_ready_retry: wish.rnr_retry,
             min_receiver_not_ready_timer: 1,
             max_read_atomic: READS_MAX,
             max_destination_read_atomic: READS_MAX,
-            address: AddressAttributes {
-                is_global: true,
-                port: 1,
-                ..AddressAttributes::default()
-            },
-            ..QueuePairAttributes::default()
+            // Its peer's number is known when they connect.
+            ..QueuePairAttributes::connection(0)
         };
         let (pair, sends, receives) = self.with_device(|_, device| {
             let sends = device.queue(wish.send_depth)?;
