@@ -460,11 +460,6 @@ impl Frames {
 
     /// Schedules what has been found out.
     fn tell<E: Copy + From<FlowId>>(&mut self, queue: &mut EventQueue<E>) {
-        if self.replies.is_some()
-            && let Some(&Reverse((wake, _))) = self.active.peek()
-        {
-            self.end_window_by(queue, self.calendar.window(wake) + 1);
-        }
         let now = queue.now();
         for (time, id) in self.notices.drain(..) {
             queue.schedule(Time::from_picoseconds(time).max(now), E::from(FlowId(id)));

@@ -71,6 +71,8 @@ impl Frames {
         };
         if let Some(replies) = &mut self.replies {
             replies.hosts[host as usize].push(Reverse(reply));
+            // The end of a window looks at it: this is told there, or by an adapter that works
+            // before one ends.
             if time < self.active_from[host as usize] {
                 self.activate(host, time);
             }
