@@ -420,6 +420,20 @@ mod tests {
     }
 
     #[test]
+    fn an_eighth_of_the_widest_window_in_a_round_trip_is_enough_not_to_adapt() {
+        let size_after = |part: f64| {
+            let mut window = window();
+            window.achieved = part * window.widest;
+            window.achieved_until = 30.0 * US;
+            window.is_missing(31_000_000, FRAME);
+            (window.size, window.widest)
+        };
+        assert!(is_near(size_after(0.13).0, 100_000.0 - FRAME));
+        let (size, widest) = size_after(0.12);
+        assert!(is_near(size, 0.12 * widest));
+    }
+
+    #[test]
     fn a_flow_sends_what_its_window_holds_and_one_frame_always() {
         let frame = Frame {
             payload_bytes: 4_086,
