@@ -16,7 +16,7 @@
 //!
 //! Hosts that cost nothing take a shorter way: direct.rs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use core::ops::ControlFlow;
@@ -121,13 +121,13 @@ pub struct Cluster<P: Programs> {
     pub(crate) are_heads_in_order: bool,
     /// Whether messages of one VI may arrive in another order than that of their posts.
     pub(crate) may_overtake: bool,
-    /// Whether drawn messages of one VI are placed one behind the other, though what it costs to
-    /// place them differs.
+    /// Whether data of one VI moves one message at a time, so that drawn messages are placed one
+    /// behind the other, though what it costs to place them differs.
     pub(crate) keeps_order: bool,
-    /// When the last message from one process to another is placed, where some are no sends.
-    pub(crate) last_placed: Option<BTreeMap<(u32, u32), Time>>,
     /// Those that did, and wait: by host, VI and receive.
     pub(crate) overtakers: BTreeMap<(u32, ViId, WorkId), MessageId>,
+    /// Messages that have come to processes that were busy, by process; see [`crate::taking`].
+    pub(crate) untaken: BTreeMap<u32, VecDeque<MessageId>>,
     /// Receives posted after the first ones of a VI, by its process.
     pub(crate) late_receives: BTreeMap<(u32, ViId), u32>,
     /// Heads that needed no event of their own.
@@ -251,9 +251,6 @@ impl<P: Programs> Cluster<P> {
         let mut hosts: Vec<Host> = (0..host_count)
             .map(|_| Host::new(config.hosts.send_buffers))
             .collect();
-        // VIA keeps the order of a VI's remote writes and reads, and of sends among them.
-        let is_one_by_one = P::EXIST || mechanism.moving_per_vi() == 1;
-        let orders_remote = is_one_by_one && !config.traffic.has_sends_alone();
         let failures = Failures::new(&config, &mut hosts)?;
         let sources = Sources::new(&config.background, host_count, config.run.seed)?;
         let mut cluster = Self {
@@ -276,9 +273,10 @@ impl<P: Programs> Cluster<P> {
             are_heads_in_order: config.are_heads_in_order(),
             may_overtake: mechanism.moving_per_vi() > 1
                 && config.traffic.size.min_bytes() < config.traffic.size.max_bytes(),
-            keeps_order: mechanism.reads_ahead() || orders_remote,
-            last_placed: orders_remote.then(BTreeMap::new),
+            keeps_order: mechanism.moving_per_vi() == 1
+                || P::EXIST && !config.traffic.has_sends_alone(),
             overtakers: BTreeMap::new(),
+            untaken: BTreeMap::new(),
             late_receives: BTreeMap::new(),
             heads_matched: 0,
             are_plans_alike: mechanism.is_stateless(),
@@ -604,6 +602,7 @@ impl<P: Programs> Cluster<P> {
             }
             Event::Forwarded(message) => self.handle_forwarded(message),
             Event::TailArrives(message) => self.arrive(message),
+            Event::Looks(process) => self.handle_look(process),
             Event::Reaped(message) => self.handle_reaped(message),
             Event::Reposted(message) => self.handle_reposted(message),
             Event::SendReaped(process) => self.post_window(process),

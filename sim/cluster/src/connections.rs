@@ -42,6 +42,8 @@ pub(crate) struct Connection {
     pub(crate) last_begin: Time,
     /// When the last of its messages arrives, of adapters whose steps differ in length.
     pub(crate) last_arrival: Time,
+    /// When the last of them is placed, its completion written.
+    pub(crate) last_placed: Time,
     /// Sends that were complete, and not yet taken by the application, when the connection was last
     /// given back; see [`crate::idle`].
     pub(crate) unreaped: u32,
@@ -65,6 +67,7 @@ impl Connection {
             held: 0,
             last_begin: Time::ZERO,
             last_arrival: Time::ZERO,
+            last_placed: Time::ZERO,
             moving: 0,
             unreaped: 0,
             has_turn: false,

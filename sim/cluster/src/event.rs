@@ -23,6 +23,8 @@ pub(crate) enum Event<E> {
     Forwarded(MessageId),
     /// A message's last byte reaches the receiving NIC's memory side.
     TailArrives(MessageId),
+    /// A process that is behind the kernel is done with what it did, and looks for messages.
+    Looks(u32),
     /// The receiving application has taken the message.
     Reaped(MessageId),
     /// A receive descriptor that was used is with the NIC again.

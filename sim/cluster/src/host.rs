@@ -49,6 +49,10 @@ pub(crate) struct Host {
     pub(crate) blocked: VecDeque<BlockedPost>,
     /// When the processor has done all the work it was given.
     pub(crate) processor_free: Time,
+    /// How long all the work takes that it was given.
+    pub(crate) given: Time,
+    /// When the processor was given work last that it had none.
+    pub(crate) idle_at: Time,
     /// When the receiving engine has done all the work it was given.
     pub(crate) receive_free: Time,
     /// Whether the sending engine has a message.
@@ -127,6 +131,9 @@ pub(crate) struct Process {
     pub(crate) outstanding: u32,
     /// The message that its next arrival posts.
     pub(crate) next: Option<Drawn>,
+    /// When it has done what it does now: it looks for messages then. [`Time::MAX`] while nobody
+    /// knows.
+    pub(crate) busy_until: Time,
     /// Its registered memory and the queue of its receive completions, once it has a VI.
     pub(crate) endpoint: Option<Endpoint>,
     /// One VI for each peer.
@@ -153,6 +160,8 @@ impl Host {
     pub(crate) fn new(send_buffers: u32) -> Self {
         Self {
             processor_free: Time::ZERO,
+            given: Time::ZERO,
+            idle_at: Time::ZERO,
             receive_free: Time::ZERO,
             is_fetching: false,
             slowings: None,
@@ -173,9 +182,50 @@ impl Host {
     /// Gives the processor work of `span` from `ready` on; returns when it begins and ends.
     #[inline]
     pub(crate) fn work(&mut self, ready: Time, span: Time) -> (Time, Time) {
+        self.note_idle(ready);
         let begin = ready.max(self.processor_free);
-        self.processor_free = begin + self.stretched(begin, span);
+        let span = self.stretched(begin, span);
+        self.given += span;
+        self.processor_free = begin + span;
         (begin, self.processor_free)
+    }
+
+    /// Gives the processor work of `span` that came bit by bit since it had been idle for so long
+    /// in all: when it began, if all was done at once, and when it ends. It did as much as it
+    /// could whenever it had nothing else to do, and does the rest now.
+    pub(crate) fn work_since(&mut self, idle: Time, now: Time, span: Time) -> (Time, Time) {
+        self.note_idle(now);
+        let span = self.stretched(now, span);
+        let done = span.min(self.idle(now).saturating_sub(idle));
+        let left = span - done;
+        self.given += span;
+        if left == Time::ZERO {
+            return (now.saturating_sub(span), now);
+        }
+        let begin = now.max(self.processor_free);
+        self.processor_free = begin + left;
+        (begin.saturating_sub(done), self.processor_free)
+    }
+
+    /// How long the processor has been idle in all up to a time.
+    #[inline]
+    pub(crate) fn idle(&self, time: Time) -> Time {
+        self.processor_free.max(time).saturating_sub(self.given)
+    }
+
+    /// Notes that the processor is idle at a time, if it is.
+    #[inline]
+    pub(crate) fn note_idle(&mut self, time: Time) {
+        if self.processor_free < time {
+            self.idle_at = self.idle_at.max(time);
+        }
+    }
+
+    /// Whether the processor did nothing up to a time, whatever it was given at that moment: a
+    /// program that polls goes round in its loop then.
+    #[inline]
+    pub(crate) fn is_idle_until(&self, time: Time) -> bool {
+        self.processor_free <= time || self.idle_at >= time
     }
 
     /// How long the processor takes for work of `span` that it begins at a time.
@@ -198,6 +248,7 @@ impl Process {
             turn: 0,
             outstanding: 0,
             next: None,
+            busy_until: Time::ZERO,
             connections: Connections::default(),
             endpoint: None,
         }

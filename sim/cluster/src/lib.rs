@@ -31,7 +31,8 @@
 //!    is free, the VI's next message moves. This event moves when others begin or end on the way;
 //!    all the others stay where they are scheduled.
 //! 6. **`TailArrives`** `receive.rs: handle_tail`: `Nic::finish_receive`, the completion queue has
-//!    an entry; interrupt or polling is priced.
+//!    an entry; its process is told (`taking.rs`: interrupt or polling is priced), or finds it when
+//!    it has done what it does. **`Looks`** is for processes that the kernel may hold up.
 //! 7. **`Reaped`** `handle_reaped`: `accounting.rs: delivered` takes the latency, its stages and
 //!    the digest; the application takes its completions (`connect.rs: take_completions`), answers
 //!    if it is a ping-pong, posts the descriptor again.
@@ -151,6 +152,7 @@ pub mod result;
 mod retransmission;
 mod run;
 mod send;
+mod taking;
 mod trace;
 pub mod why;
 pub mod workload;

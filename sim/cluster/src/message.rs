@@ -66,8 +66,8 @@ pub(crate) struct Message {
     pub(crate) stages: [u64; STAGES],
     /// How it is carried, once its adapter has begun with it.
     pub(crate) plan: PlanId,
-    /// When the receiving processor has done what is its own before the last byte.
-    pub(crate) receive_worked: Time,
+    /// How long the receiving processor had been idle in all when the first byte came.
+    pub(crate) idle_at_head: Time,
     /// The next message of the same VI that waits at the NIC.
     pub(crate) next_on_vi: MessageId,
     /// When the sending engine may begin with it: its doorbell has come, or its request is written.
@@ -78,6 +78,8 @@ pub(crate) struct Message {
     pub(crate) receive_delay: Option<Time>,
     /// How the network names it, if it is stored on its way.
     pub(crate) journey: JourneyId,
+    /// When its process has posted the receive again.
+    pub(crate) reposted: Time,
     /// The receive descriptor that it used, until it is posted again.
     pub(crate) repost: Option<Repost>,
     /// Of the answer of a remote read, the least latency of its request.
@@ -140,7 +142,7 @@ impl Message {
             mark: wish.wanted,
             stages: [0; STAGES],
             plan: PlanId::NONE,
-            receive_worked: Time::ZERO,
+            idle_at_head: Time::ZERO,
             next_on_vi: MessageId::NONE,
             engine_from: Time::ZERO,
             engine_done: Time::ZERO,
@@ -151,6 +153,7 @@ impl Message {
             tail_arrives: Time::MAX,
             journey: JourneyId::NONE,
             is_dropped: false,
+            reposted: Time::ZERO,
             repost: None,
             begun: Time::ZERO,
             links: (0, u16::MAX),

@@ -14,7 +14,7 @@ use crate::programs::Programs;
 use crate::why::Work;
 use crate::workload::MessageOperation;
 use viaduct_hardware::mechanism::PlanId;
-use viaduct_hardware::{Notice, Stage, Step};
+use viaduct_hardware::{Stage, Step};
 
 impl<P: Programs> Cluster<P> {
     /// The receiving NIC sees a message's head: it takes the VI's next receive descriptor.
@@ -100,13 +100,14 @@ impl<P: Programs> Cluster<P> {
         }
     }
 
-    /// The receiving engine, and where the kernel receives the processor, begin with a message.
+    /// The receiving engine begins with a message, and where the kernel receives the processor, as
+    /// far as it is idle (`schedule_tail`).
     #[inline(always)]
     fn receive_data(&mut self, id: MessageId, host: u32) {
         let now = self.queue.now();
         let message = self.messages.get(id);
         let plan = self.plans.get(message.plan);
-        let (step, processor) = (plan.match_service, plan.receive_processor);
+        let step = plan.match_service;
         let is_one_engine = plan.is_one_engine;
         // The message's own data waits for its descriptor.
         let is_moving = message.tail_arrives == Time::MAX && !self.is_stored_at_receiver(id);
@@ -117,18 +118,10 @@ impl<P: Programs> Cluster<P> {
         if is_one_engine {
             self.follow_engine(host, id, begin, begin + span);
         }
-        let state = &mut self.hosts[host as usize];
+        let idle = self.hosts[host as usize].idle(now);
         let message = self.messages.get_mut(id);
         message.receive_delay = Some(begin + span - now);
-        // Beside a program the processor does it piece by piece, and so it does what no program
-        // takes: see `schedule_tail`.
-        if message.is_of::<P>() || message.operation != MessageOperation::Send {
-            message.receive_worked = now;
-        } else if processor > Time::ZERO {
-            let (start, end) = state.work(now, processor);
-            message.receive_worked = end;
-            self.follow_processor(host, id, Work::Take, start, end);
-        }
+        message.idle_at_head = idle;
     }
 
     /// Whether the receiving NIC holds the whole message, its bus still to be crossed.
@@ -176,12 +169,15 @@ impl<P: Programs> Cluster<P> {
         let plan = self.plans.get(message.plan);
         let (step, last) = (plan.completion, plan.receive_last);
         let is_of_program = message.is_of::<P>();
-        let mut worked = message.receive_worked;
-        let is_by_frames = is_of_program || message.operation != MessageOperation::Send;
-        if is_by_frames && plan.receive_processor > Time::ZERO {
-            // The kernel took frame after frame, and programs ran in between.
-            let (begun, span) = (worked, plan.receive_processor);
-            worked = self.hosts[host as usize].work(begun, span).1;
+        let (idle, mut worked) = (message.idle_at_head, Time::ZERO);
+        if plan.receive_processor > Time::ZERO {
+            // The kernel took frame after frame, and applications ran in between.
+            let span = plan.receive_processor;
+            let now = self.queue.now();
+            let state = &mut self.hosts[host as usize];
+            let (begin, end) = state.work_since(idle, now, span);
+            self.follow_processor(host, id, Work::Take, begin, end);
+            worked = end;
         }
         let message = self.messages.get(id);
         let mut there = (arrives + delay + last).max(worked);
@@ -200,12 +196,26 @@ impl<P: Programs> Cluster<P> {
         let mut written = there + step.own + write;
         if is_of_program {
             written = self.in_order(id, written);
-        } else if self.last_placed.is_some() {
+        } else if self.keeps_order {
             written = self.behind_the_last(id, written);
         }
         let message = self.messages.get_mut(id);
         message.spend(Stage::Completion, written);
         self.after(self.lanes.tail, written, Event::TailArrives(id));
+    }
+
+    /// When a message of drawn traffic is placed that would be at some time: not before what its VI
+    /// sent earlier.
+    #[inline]
+    fn behind_the_last(&mut self, id: MessageId, there: Time) -> Time {
+        let message = self.messages.get(id);
+        if message.is_answer {
+            return there;
+        }
+        let (process, place) = (message.source, message.connection);
+        let connection = connection!(self, process, place);
+        connection.last_placed = connection.last_placed.max(there);
+        connection.last_placed
     }
 
     /// A message's last byte is there, and what else its arrival asks. Messages of one VI are
@@ -257,7 +267,6 @@ impl<P: Programs> Cluster<P> {
 
     /// The completion is in memory: the host is told.
     pub(crate) fn handle_tail(&mut self, id: MessageId) {
-        let now = self.queue.now();
         if self.failures.is_some() && self.withholds_tail(id) {
             return;
         }
@@ -290,29 +299,7 @@ impl<P: Programs> Cluster<P> {
                 self.placed(id, host, is_placed);
             }
         }
-        let reap = self.config.host.processor.reap;
-        let state = &mut self.hosts[host as usize];
-        let message = self.messages.get_mut(id);
-        // Polling, the processor is promised to the message while its loop comes to it.
-        let promised = state.processor_free.max(now);
-        match self.notice {
-            Notice::Polling { delay } => {
-                message.spend(Stage::Notice, now + delay);
-                let (begin, end) = state.work(now + delay, reap);
-                message.spend(Stage::ReceiverProcessor, begin);
-                message.spend(Stage::Reap, end);
-            }
-            Notice::Interrupt { interrupt, wake_up } => {
-                let (begin, noticed) = state.work(now, interrupt + wake_up);
-                let (_, end) = state.work(noticed, reap);
-                message.spend(Stage::ReceiverProcessor, begin);
-                message.spend(Stage::Notice, noticed);
-                message.spend(Stage::Reap, end);
-            }
-        }
-        let reaped = message.mark;
-        self.follow_processor(host, id, Work::Take, promised, reaped);
-        self.after(self.lanes.reaped, reaped, Event::Reaped(id));
+        self.be_heard_of(id);
     }
 
     /// The application takes the message, answers if it is a ping-pong, and posts the descriptor
@@ -330,6 +317,7 @@ impl<P: Programs> Cluster<P> {
         let hosts = (self.host_of(source), host);
         let is_dropped = message.is_dropped;
         if self.failures.is_some() && self.is_dead(target) {
+            self.posted_again(id, host);
             return self.miss_message(id);
         }
         if !is_dropped {
@@ -344,9 +332,7 @@ impl<P: Programs> Cluster<P> {
         if is_answered && is_open && !is_dropped {
             self.want_to_post(target, answer);
         }
-        let post = self.config.host.processor.post;
-        let (begin, end) = self.hosts[host as usize].work(now, post);
-        self.follow_processor(host, id, Work::Repost, begin, end);
+        let end = self.posted_again(id, host);
         let doorbell = self.doorbell.unwrap_or(Step::ZERO);
         let write = self.short_transaction(host, doorbell.bus, 0);
         let posted = end + write + doorbell.own;

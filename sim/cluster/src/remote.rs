@@ -126,19 +126,6 @@ impl<P: Programs> Cluster<P> {
         }
     }
 
-    /// When a message of drawn traffic is placed that would be at some time: not before what its VI
-    /// sent earlier.
-    #[inline(never)]
-    pub(crate) fn behind_the_last(&mut self, id: MessageId, there: Time) -> Time {
-        let message = self.messages.get(id);
-        let Some(placed) = self.last_placed.as_mut().filter(|_| !message.is_answer) else {
-            return there;
-        };
-        let last = placed.entry((message.source, message.target)).or_default();
-        *last = there.max(*last);
-        *last
-    }
-
     /// All of a message of drawn traffic is there of which nobody at its target hears.
     #[inline(never)]
     pub(crate) fn arrive_unheard(&mut self, id: MessageId) {
@@ -244,7 +231,7 @@ impl<P: Programs> Cluster<P> {
         message.floor_before = message.floor;
         message.tail_arrives = Time::MAX;
         message.receive_delay = None;
-        message.receive_worked = Time::ZERO;
+        message.idle_at_head = Time::ZERO;
         self.begin_answer(id);
         self.plans.release(former);
         self.begin_transfer(id);

@@ -250,7 +250,7 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get_mut(id);
         message.tail_arrives = Time::MAX;
         message.receive_delay = None;
-        message.receive_worked = Time::ZERO;
+        message.idle_at_head = Time::ZERO;
         let plan = self.plans.get(self.messages.get(id).plan);
         let way = self.network.way(transfer.ends, transfer.flow);
         let alone = self.config.alone(way, plan);

@@ -104,6 +104,9 @@ impl<P: Programs> Cluster<P> {
     #[inline]
     fn follow_post(&mut self, host: u32, id: MessageId, begin: Time) {
         let worked = self.hosts[host as usize].processor_free;
+        let process = self.messages.get(id).source;
+        let state = &mut self.processes[process as usize];
+        state.busy_until = state.busy_until.max(worked);
         self.follow_processor(host, id, Work::Post, begin, worked);
     }
 
@@ -502,7 +505,7 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get_mut(id);
         message.tail_arrives = Time::MAX;
         message.receive_delay = None;
-        message.receive_worked = Time::ZERO;
+        message.idle_at_head = Time::ZERO;
         let (ends, flow) = self.ends_of(self.messages.get(id));
         if self.failures.is_some()
             && let Some(part_bytes) = self.draw_fate(id)

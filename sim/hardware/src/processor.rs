@@ -61,7 +61,19 @@ impl ProcessorModel {
 }
 
 impl Notice {
-    /// With nobody else on the processor.
+    /// To one that was there before its program looked, the program being busy.
+    ///
+    /// A loop finds it at once: it has not turned in vain for it. An adapter that interrupts does
+    /// so for each completion, and the system makes the program ready each time.
+    #[must_use]
+    pub fn found(self) -> Time {
+        match self {
+            Self::Polling { .. } => Time::ZERO,
+            Self::Interrupt { .. } => self.alone(),
+        }
+    }
+
+    /// To a program that waits, with nobody else on the processor.
     #[must_use]
     pub fn alone(self) -> Time {
         match self {

@@ -111,6 +111,15 @@ impl Process {
         self.wait(&mut cluster, Some(until), false);
     }
 
+    /// As [`Process::sleep`], until a moment, which may be over.
+    pub fn sleep_until(&self, moment: Time) {
+        let mut cluster = self.shared.lock();
+        self.synchronise(&mut cluster);
+        if cluster.now() < moment {
+            self.wait(&mut cluster, Some(moment), false);
+        }
+    }
+
     /// Lets time pass.
     pub async fn sleep_async(&self, span: Duration) {
         let until = {
@@ -160,7 +169,7 @@ impl Process {
     /// The processor has looked in a loop, and sees a change half a turn late.
     pub fn pay_for_polling(&self) {
         let mut cluster = self.shared.lock();
-        let delay = cluster.config.host.processor.polling_delay;
+        let delay = cluster.polling_delay(self.host);
         self.spend(&mut cluster, delay);
     }
 
@@ -182,7 +191,7 @@ impl Process {
         self.wait(&mut cluster, Some(until), true);
         // A loop over memory sees a change half a turn late.
         if cluster.now() < until {
-            let delay = cluster.config.host.processor.polling_delay;
+            let delay = cluster.polling_delay(self.host);
             let now = cluster.now();
             cluster.work(self.host, now, delay);
         }
@@ -260,7 +269,7 @@ impl Process {
                 event.unwrap_or(Time::ZERO)
             }
             Told::Looks(round) => {
-                let delay = cluster.config.host.processor.polling_delay;
+                let delay = cluster.polling_delay(self.host);
                 self.spend(cluster, delay + half(round));
                 Time::ZERO
             }
@@ -290,6 +299,9 @@ impl Process {
                     let from = self.local(&mut cluster);
                     event = self.wake_up(&mut cluster, told);
                     notice = self.local(&mut cluster) - from;
+                } else if watched.is_some_and(is_interrupted_for) {
+                    notice = cluster.config.host.notice().found();
+                    self.spend(&mut cluster, notice);
                 }
                 if let Some(watched) = watched {
                     let was_asleep = has_slept && matches!(told, Some(Told::Woken(_)));
@@ -349,7 +361,7 @@ impl Process {
         let (mut cluster, seen, has_waited) = self.see(limit, look)?;
         let mut notice = QUESTION;
         if has_waited {
-            notice = cluster.config.host.processor.polling_delay;
+            notice = cluster.polling_delay(self.host);
             self.spend(&mut cluster, notice);
         }
         Some((seen, notice))
@@ -409,18 +421,24 @@ impl Process {
         if !may_block() {
             return None;
         }
-        self.turn(&mut cluster);
+        let notice = self.turn(&mut cluster, model.polling_delay);
         let (seen, pieces) = look(&mut cluster)?;
-        let (notice, reap) = (model.polling_delay, model.reap.saturating_mul(pieces));
+        let reap = model.reap.saturating_mul(pieces);
         self.spend(&mut cluster, notice + reap);
         Some((seen, Take { notice, reap }))
     }
 
-    /// A turn of a program's loop that has found nothing, less if something comes.
-    fn turn(&self, cluster: &mut Guard<'_>) {
-        let delay = cluster.config.host.processor.polling_delay;
-        let until = cluster.now() + (delay + delay).max(QUESTION);
+    /// A turn of a program's loop that has found nothing, less if something comes: how long it then
+    /// takes to see that, half a turn.
+    fn turn(&self, cluster: &mut Guard<'_>, half: Time) -> Time {
+        let until = cluster.now() + (half + half).max(QUESTION);
         self.wait(cluster, Some(until), true);
+        if cluster.polling_delay(self.host) == Time::ZERO {
+            // Others have the processor: the loop goes on when it is free, and looks then.
+            self.synchronise(cluster);
+            return Time::ZERO;
+        }
+        half
     }
 
     /// Sleeps until there is something to see, and how long it took to be woken.
@@ -629,14 +647,11 @@ unsafe impl Runtime for Process {
         if !may_block() {
             return Ok(None);
         }
-        // Nothing there: the look takes a turn of the program's loop, less if something comes.
-        let turn = (delay + delay).max(Time::from_picoseconds(10_000));
-        let until = cluster.now() + turn;
-        self.wait(&mut cluster, Some(until), true);
+        let notice = self.turn(&mut cluster, delay);
         let seen = look(&mut cluster.programs.host(self.host).agent)?;
         if seen.is_some() {
             let read = self.read(&mut cluster, watched);
-            self.pay(&mut cluster, watched, delay, read + reap);
+            self.pay(&mut cluster, watched, notice, read + reap);
         }
         Ok(seen)
     }
@@ -748,6 +763,12 @@ unsafe impl Runtime for Process {
             .filter(|address| hops > 0 || *address == own)
             .collect()
     }
+}
+
+/// Whether an adapter that interrupts does so for each thing that is waited for: messages of a VI.
+/// Who reads a completion queue finds all that it has gathered.
+const fn is_interrupted_for(watched: Watched) -> bool {
+    matches!(watched, Watched::Vi(_, Queue::Receive))
 }
 
 #[cold]

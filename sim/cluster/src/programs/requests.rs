@@ -54,6 +54,17 @@ impl<P: Programs> Cluster<P> {
         self.hosts[host as usize].processor_free
     }
 
+    /// How long it takes a program of a host that polls, and is told of something now, to see it:
+    /// half a turn of its loop. One whose processor does something else sees it when it looks next.
+    #[inline]
+    #[must_use]
+    pub fn polling_delay(&self, host: u32) -> Time {
+        match self.hosts[host as usize].is_idle_until(self.queue.now()) {
+            true => self.config.host.processor.polling_delay,
+            false => Time::ZERO,
+        }
+    }
+
     /// Whether nothing is to come that a program may hear of, but for time: what goes on without
     /// end around programs keeps none of them from being stuck.
     ///

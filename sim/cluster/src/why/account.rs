@@ -14,7 +14,7 @@ use crate::config::ClusterConfig;
 use crate::path::leg_of;
 use crate::trace::{Follower, Move, Server, Span, Use};
 use viaduct_hardware::mechanism::Plan;
-use viaduct_hardware::{Notice, STAGES, Stage};
+use viaduct_hardware::{STAGES, Stage};
 use viaduct_network::Sharing;
 use viaduct_network::fluid::FlowDemand;
 
@@ -34,12 +34,16 @@ pub(super) fn account(config: &ClusterConfig, record: &Record, follower: &Follow
             *sum += time;
         }
     }
+    // How it hears of a message a program chooses itself, and nobody disturbs. A process of drawn
+    // traffic may have found it.
+    let usual = &mut alone[Stage::Notice as usize];
+    let notice = time_in(record, Stage::Notice);
     let mut floor = record.floor;
     if follower.is_of_program {
-        // How it hears of a message a program chooses itself, and nobody disturbs.
-        let notice = time_in(record, Stage::Notice);
-        alone[Stage::Notice as usize] = notice;
         floor += notice;
+        *usual = notice;
+    } else {
+        *usual = notice.min(*usual);
     }
     let stages = Stage::ALL
         .into_iter()
@@ -53,7 +57,7 @@ pub(super) fn account(config: &ClusterConfig, record: &Record, follower: &Follow
         latency: record.latency,
         floor,
         stages,
-        waits: waits(config, record, follower),
+        waits: waits(record, follower),
         way: way(config, record, follower),
     }
 }
@@ -69,7 +73,7 @@ fn time_in(record: &Record, stage: Stage) -> Time {
 }
 
 /// The waits in lines that took time, with those ahead.
-fn waits(config: &ClusterConfig, record: &Record, follower: &Follower) -> Vec<Wait> {
+fn waits(record: &Record, follower: &Follower) -> Vec<Wait> {
     let within = |begin: Time, length: Time| Span {
         begin,
         end: begin + length,
@@ -103,12 +107,8 @@ fn waits(config: &ClusterConfig, record: &Record, follower: &Follower) -> Vec<Wa
         };
         send_queue.push((order, Server::Vi));
     }
-    let noticed_at_once = match config.host.notice() {
-        Notice::Polling { .. } if !follower.is_of_program => Time::ZERO,
-        _ => time_in(record, Stage::Notice),
-    };
     let delivered = record.posted + record.latency;
-    let taken = delivered - time_in(record, Stage::Reap) - noticed_at_once;
+    let taken = delivered - time_in(record, Stage::Reap) - time_in(record, Stage::Notice);
     let receiver = time_in(record, Stage::ReceiverProcessor);
     let receiver = within(taken - receiver, receiver);
     [

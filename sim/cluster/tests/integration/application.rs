@@ -324,7 +324,9 @@ fn without_contention_a_cluster_is_as_fast_as_loggops_says() {
         // root of a tree gives it several.
         let bound = match algorithm {
             Algorithm::Binomial if kind == Collective::Broadcast => 1.0..2.5,
-            Algorithm::DoubleTree => 1.0..1.33,
+            // Two children may come at once: the receive of the first is posted again before the
+            // second is taken.
+            Algorithm::DoubleTree => 1.0..1.35,
             // A message of no bytes costs LogGOPS what one of one byte does.
             Algorithm::Dissemination => 0.998..1.0,
             _ => 0.999_999..1.000_001,

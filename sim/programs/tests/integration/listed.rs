@@ -1,6 +1,9 @@
 //! A program that posts a list's messages, and one that takes them: each has its message when the
-//! list's own receiver has it, on each adapter with VIs and with both rules of sharing, and where
-//! frames are lost that the adapter sends again.
+//! list's own receiver has it, on each adapter with VIs and with each rule of sharing, alone and
+//! behind others, and where frames are lost that the adapter sends again.
+
+#[path = "../../examples/listed/both.rs"]
+mod both;
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
@@ -10,13 +13,14 @@ use viaduct_cluster::config::{ClusterConfig, TrafficConfig};
 use viaduct_cluster::faults::{Fault, Links};
 use viaduct_cluster::workload::{ListedMessage, MessageList, MessageOperation};
 use viaduct_engine::Time;
-use viaduct_hardware::{Mechanism, Notice};
+use viaduct_hardware::{Mechanism, Notice, Rate};
 use viaduct_network::Sharing;
 use viaduct_programs::config::SimulationConfig;
 use viaduct_programs::{Process, SimulatedFabric, Simulation};
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_provider::{Buffer, Memory, Nic, ReturnCode, Vi};
 use viaduct_scenario::{list_models, load_programs};
+use viaduct_topology::{ChainHosts, Ports, Topology};
 
 /// Sizes that change from one message to the next, and come again behind others: what an adapter
 /// has planned last is of another message then. Those of 0 bytes have no segment.
@@ -182,6 +186,55 @@ fn what_is_lost_of_a_program_and_of_a_list_is_sent_again_at_the_same_times() {
                 let listed = of_list(&config, level, &posted);
                 assert_eq!(ours, listed, "{level:?}, {:?}, {seed}", config.faults);
             }
+        }
+    }
+}
+
+#[test]
+fn a_loaded_list_is_carried_as_programs_carry_it() {
+    const PAIRS: u32 = 3;
+
+    let models = list_models().into_iter();
+    let models: Vec<_> = models.filter(|model| !model.has_endpoints()).collect();
+    assert!(models.len() >= 13);
+    for model in models {
+        let mut config = load_programs(&model.name, None, 2 * PAIRS).unwrap();
+        let topology = Topology::chain(2, ChainHosts::EverySwitch(PAIRS), Ports(8)).unwrap();
+        config.topology = Arc::new(topology);
+        both::move_one_by_one(&mut config);
+        let bus = config.host.bus.rate;
+        let most = match config.host.mechanism {
+            // A list's process takes a send's completion when the engine has ended the request,
+            // which is before the interrupt for it is served.
+            Mechanism::RemoteWrites(_) => 60,
+            // With more the sender's processor is still busy with completions when it posts.
+            Mechanism::Rdma(_) => 150,
+            Mechanism::Native(_) | Mechanism::Firmware(_) | Mechanism::Kernel(_) => 200,
+        };
+        for sharing in [Sharing::Fluid, Sharing::MaxMin] {
+            config.links.sharing = sharing;
+            let mut means = Vec::new();
+            for load in [10, 40, most] {
+                if matches!(config.host.mechanism, Mechanism::Firmware(_)) {
+                    // A list's process rings a doorbell for a receive, and a program none, which
+                    // takes some of a bus that is full.
+                    config.host.bus.rate = if load > 40 { Rate::INFINITE } else { bus };
+                }
+                let name = format!("{}, {sharing:?}, {load} %", model.name);
+                let wanted = both::messages(&config, 32, load);
+                let programs = both::of_programs(&config, &wanted).unwrap();
+                let list = both::posted(&programs);
+                let listed = both::of_list(&config, &list).unwrap();
+                assert_eq!(both::rows(&programs), both::rows(&listed), "{name}");
+                assert_eq!(programs.breakdown, listed.breakdown, "{name}");
+                if load == most {
+                    // Programs that are given the list post at its times.
+                    let again = both::of_programs(&config, &list).unwrap();
+                    assert_eq!(both::rows(&again), both::rows(&listed), "{name}");
+                }
+                means.push(listed.latency.unwrap().mean_us.mean);
+            }
+            assert!(means[2] > 1.4 * means[0], "{}: {means:?}", model.name);
         }
     }
 }

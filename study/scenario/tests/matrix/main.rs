@@ -28,7 +28,7 @@ use viaduct_cluster::workload::{
     Application, ListedMessage, MessageList, MessageOperation, Placement, Protocol,
 };
 use viaduct_engine::Time;
-use viaduct_hardware::Mechanism;
+use viaduct_hardware::{Mechanism, Notice};
 use viaduct_operations::{ANY, After, Builder, Operation};
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_scenario::combinations::{Combination, Disturbance, Refusal, Workload};
@@ -525,6 +525,11 @@ fn traffic(cell: &Cell) -> Result<(), String> {
     let loses = loses || has_full_queues(cell) && !sends_again;
     wanted(loses || dropped == 0, || format!("{:?}", result.drops))?;
     wanted(loses || !is_stalled, || format!("{:?}", result.violations))?;
+    // A message that a process in its loop finds costs that no notice.
+    config.host.processor.polling_delay = match config.host.notice() {
+        Notice::Polling { .. } => Time::ZERO,
+        Notice::Interrupt { .. } => config.host.processor.polling_delay,
+    };
     for row in &result.message_rows {
         let (source, target) = (HostId(row.source), HostId(row.target));
         let floor = floor(&config, source, target, row.bytes, row.operation);
