@@ -17,6 +17,7 @@
 mod endpoints;
 mod programs;
 
+use std::collections::BinaryHeap;
 use std::fmt::Debug;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
@@ -239,14 +240,23 @@ fn covering(cells: &[Cell]) -> Vec<Cell> {
         is_missing.resize(is_missing.len().max(place + 1), false);
         is_missing[place] = true;
     }
+    // What a cell would add only gets less: it is counted again when its last count is the highest.
+    let mut counted: BinaryHeap<(usize, usize)> =
+        (0..cells.len()).map(|at| (usize::MAX, at)).collect();
     let mut chosen = Vec::new();
-    while is_missing.contains(&true) {
-        let new = |cell: &&Cell| pairs(cell).filter(|it| is_missing[place(*it)]).count();
-        let best = *cells.iter().max_by_key(new).unwrap();
-        for pair in pairs(&best) {
+    while let Some((count, at)) = counted.pop() {
+        let cell = &cells[at];
+        let new = pairs(cell).filter(|it| is_missing[place(*it)]).count();
+        if new < count {
+            if new > 0 {
+                counted.push((new, at));
+            }
+            continue;
+        }
+        for pair in pairs(cell) {
             is_missing[place(pair)] = false;
         }
-        chosen.push(best);
+        chosen.push(*cell);
     }
     chosen
 }
