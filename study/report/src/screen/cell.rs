@@ -130,9 +130,9 @@ fn application_rows(view: &CellRecord<'_>) -> Vec<Row> {
     type Spread = fn(&ApplicationSummary) -> RankSpread;
     let spreads: [(&str, Spread); 4] = [
         ("a rank computes, us", |it| it.computing_us),
-        ("its processor handles messages, us", |it| it.messaging_us),
-        ("it waits, us", |it| it.waiting_us),
-        ("others wait for it, us", |it| it.waited_for_us),
+        ("a rank handles messages, us", |it| it.messaging_us),
+        ("a rank waits, us", |it| it.waiting_us),
+        ("others wait for a rank, us", |it| it.waited_for_us),
     ];
     for (name, spread) in spreads {
         let mean = view.application(|it| spread(it).mean);
