@@ -182,7 +182,7 @@ impl Message {
         self.bytes
     }
 
-    /// Whether it tells the sender of a queue pair's packet what came of that.
+    /// Whether it says that a queue pair's packet has arrived, or why it was refused.
     pub(crate) fn is_acknowledgement(&self) -> bool {
         self.is_answer && self.operation != MessageOperation::Read
     }

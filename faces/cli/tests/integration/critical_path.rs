@@ -41,7 +41,7 @@ l2 requires l1
 "#;
 
 /// An all-reduce of eight hosts, the sixth of which has a slow processor.
-const SLOW: &str = r#"
+pub(crate) const SLOW: &str = r#"
 [network]
 topology = "switch"
 hosts = 8
