@@ -46,6 +46,7 @@ const APART: &[Apart] = &[
         "fork",
         "only a process of one thread may fork",
     ),
+    apart("viaduct-turns", "turns", OTHER_SIDE),
     apart("viaduct-vipl", "conformance", SUITE),
     apart("viaduct-vipl", "tag_zero", "the switch is the process's"),
     apart(

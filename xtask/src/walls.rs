@@ -144,6 +144,13 @@ const WALLS: &[Wall] = &[
         reason: "a real fabric never sees the simulated world",
     },
     Wall {
+        package: "viaduct-turns",
+        own: &["viaduct-processes"],
+        external: Some(&["libc", "rustix"]),
+        reason: "whose turn it is, and when: what is simulated, and what programs call, are \
+                 unknown to it",
+    },
+    Wall {
         package: "viaduct-shm",
         own: &["viaduct-core", "viaduct-processes", "viaduct-provider"],
         external: None,

@@ -1,0 +1,552 @@
+//! Takes clients in, gives them the turn one by one, and drives the world between.
+
+mod listener;
+mod order;
+mod processes;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::seat::{Reply, Request, TIME_MAX};
+use crate::world::{Outcome, Thread, World};
+pub use listener::Stopper;
+use listener::{Event, Listener};
+use order::{Due, Key, Order, Step, Wait};
+use processes::Processes;
+
+/// How long nothing may go on while clients wait for what is real, unless told otherwise.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Pauses between rounds of tries when only something outside can end a wait.
+const HOLD_FIRST: Duration = Duration::from_millis(1);
+const HOLD_LAST: Duration = Duration::from_millis(50);
+/// A sleeper looks again after this long, whatever happens: a client may have spoilt the bell.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// How long a process that a client has made may take to become one.
+const BIRTH_LIMIT: Duration = Duration::from_secs(10);
+
+/// Where processes become clients.
+#[derive(Debug)]
+pub struct Coordinator {
+    listener: Listener,
+    hosts: u32,
+    expected: Vec<processes::Expected>,
+    clients_min: u32,
+    patience: Duration,
+}
+
+/// A run that came to its end: all clients have gone.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Ended {
+    /// The time reached.
+    pub time: u64,
+    /// How often the turn was given.
+    pub turns: u64,
+    /// Processes that were clients.
+    pub processes: u32,
+    /// What was not as it should be.
+    pub notices: Vec<String>,
+}
+
+/// A thread that waits when nothing can go on.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Waiting {
+    /// Which one.
+    pub thread: Thread,
+    /// Its clock.
+    pub since: u64,
+    /// The call that it made.
+    pub call: String,
+}
+
+/// Why a run ended early.
+#[derive(Debug)]
+pub enum RunError {
+    /// Nothing can go on: each of these waits for what never comes.
+    Stuck(Vec<Waiting>),
+    /// [`Stopper::stop`].
+    Stopped,
+    /// What the system said.
+    System(io::Error),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stuck(waiting) => {
+                formatter.write_str("nothing can go on:")?;
+                for (
+                    number,
+                    Waiting {
+                        thread,
+                        since,
+                        call,
+                    },
+                ) in waiting.iter().enumerate()
+                {
+                    let comma = if number == 0 { "" } else { "," };
+                    let (host, pid) = (thread.process.host, thread.process.pid);
+                    let thread = thread.number;
+                    let since = *since as f64 / 1e6;
+                    write!(
+                        formatter,
+                        "{comma} thread {thread} of process {pid} on host {host} is in {call} \
+                         since {since:.3} us"
+                    )?;
+                }
+                Ok(())
+            }
+            Self::Stopped => formatter.write_str("the run was stopped"),
+            Self::System(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<io::Error> for RunError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl Coordinator {
+    /// Binds a socket, whose path clients are to find in [`crate::SOCKET_VARIABLE`], for clients on
+    /// so many hosts.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn bind(path: &Path, hosts: u32) -> io::Result<Self> {
+        Ok(Self {
+            listener: Listener::bind(path)?,
+            hosts: hosts.max(1),
+            expected: Vec::new(),
+            clients_min: 0,
+            patience: PATIENCE,
+        })
+    }
+
+    /// Has the run begin when this process, which was started for it, has become a client or ended.
+    pub fn expect_process(&mut self, pid: u32) {
+        let known = processes::Expected::new(&mut self.listener, pid);
+        self.expected.extend(known);
+    }
+
+    /// Has the run begin when there are so many clients, whoever started them; or when all expected
+    /// processes have ended.
+    pub fn expect_clients(&mut self, count: u32) {
+        self.clients_min = count;
+    }
+
+    /// How long, in real time, nothing may go on while clients wait for what is real: 60 s.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    /// What ends the run from another thread.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.listener.stopper()
+    }
+
+    /// Waits for the clients that are expected, and gives turns until the last client has gone.
+    ///
+    /// # Errors
+    ///
+    /// Why it ended early.
+    pub fn run(self, world: &mut dyn World) -> Result<Ended, RunError> {
+        let patience = self.patience;
+        let processes = Processes::new(self.listener, self.hosts, self.expected, self.clients_min);
+        let mut run = Run {
+            world,
+            processes,
+            order: Order::default(),
+            now: 0,
+            turns: 0,
+        };
+        run.gather()?;
+        run.turns(patience)?;
+        Ok(Ended {
+            time: run.now,
+            turns: run.turns,
+            processes: run.processes.count(),
+            notices: run.processes.take_notices(),
+        })
+    }
+}
+
+struct Run<'world> {
+    world: &'world mut dyn World,
+    processes: Processes,
+    order: Order,
+    now: u64,
+    turns: u64,
+}
+
+impl Run<'_> {
+    /// Takes what came from outside.
+    fn hear(&mut self) -> Result<(), RunError> {
+        while let Some(event) = self.processes.listener().next() {
+            match event {
+                Event::Connection => {
+                    for replaced in self.processes.accept()? {
+                        self.end_process(replaced);
+                    }
+                }
+                Event::Ended(watched) => {
+                    if let Some(process) = self.processes.ended(watched) {
+                        self.end_process(process);
+                    }
+                }
+                Event::Stop => {}
+            }
+        }
+        if self.processes.listener().wants_stop() {
+            return Err(RunError::Stopped);
+        }
+        Ok(())
+    }
+
+    /// A process is not there any more: its end has its place in the order.
+    fn end_process(&mut self, ended: processes::Gone) {
+        for thread in ended.threads {
+            self.order.remove(thread);
+        }
+        if ended.clock.is_some() {
+            // It gave the turn by ending.
+            self.order.next_round();
+        }
+        let at = ended.clock.unwrap_or(self.now).max(self.now);
+        let last = Thread {
+            process: ended.process,
+            number: u32::MAX,
+        };
+        if let Some((thread, posts)) = ended.last_turn
+            && !posts.is_empty()
+        {
+            let posts = posts.into_iter();
+            let steps = posts.map(|(at, post)| (at, Step::Post(post))).collect();
+            self.order.put(thread, at, steps, Wait::Nothing, None);
+        }
+        let steps = VecDeque::from([(at, Step::Gone)]);
+        self.order.put(last, at, steps, Wait::Nothing, None);
+    }
+
+    /// Waits for those that are expected.
+    fn gather(&mut self) -> Result<(), RunError> {
+        loop {
+            let heard = self.processes.bell().heard();
+            self.hear()?;
+            if self.processes.is_complete() {
+                break;
+            }
+            self.processes.bell().wait(heard, LONGEST_SLEEP);
+        }
+        self.admit_all()
+    }
+
+    /// Lets in whoever has connected, in order of host and rank.
+    fn admit_all(&mut self) -> Result<(), RunError> {
+        while let Some(stranger) = self.processes.next_stranger() {
+            self.admit(stranger, self.now)?;
+        }
+        Ok(())
+    }
+
+    fn admit(&mut self, stranger: processes::Stranger, not_before: u64) -> Result<(), RunError> {
+        let not_before = not_before.max(stranger.not_before());
+        let process = self.processes.admit(stranger);
+        self.world.came(process, not_before);
+        let Some(seat) = self.processes.first_seat(process) else {
+            return Ok(());
+        };
+        loop {
+            let heard = self.processes.bell().heard();
+            if seat.has_given() || !self.processes.is_alive(process) {
+                break;
+            }
+            self.hear()?;
+            self.processes.bell().wait(heard, LONGEST_SLEEP);
+        }
+        self.newcomers(not_before);
+        Ok(())
+    }
+
+    /// Lets threads have their first turn that have sat down.
+    fn newcomers(&mut self, not_before: u64) {
+        for (thread, clock) in self.processes.newcomers(not_before) {
+            let steps = VecDeque::from([(clock, Step::Resume)]);
+            self.order.put(thread, clock, steps, Wait::Nothing, None);
+        }
+    }
+
+    fn turns(&mut self, patience: Duration) -> Result<(), RunError> {
+        let mut hold = Hold::default();
+        loop {
+            self.processes.bury();
+            self.hear()?;
+            self.admit_all()?;
+            self.newcomers(self.now);
+            while let Some((thread, when, answer)) = self.world.ready() {
+                self.order.answer(thread, when.max(self.now), answer);
+            }
+            let first = self.order.first();
+            let target = first.map_or(u64::MAX, |key| key.at);
+            if target > self.now
+                && let Some(key) = self.order.to_try(None, false)
+            {
+                self.retry(key)?;
+                continue;
+            }
+            if self.world.next_event().is_some_and(|at| at <= target) {
+                let reached = self.world.advance(target);
+                self.now = self.now.max(reached.min(target));
+                hold = Hold::default();
+            } else if let Some(first) = first {
+                self.now = self.now.max(first.at);
+                self.take_first()?;
+                hold = Hold::default();
+            } else if self.processes.is_empty() {
+                return Ok(());
+            } else if self.order.has_foreign() && hold.is_within(patience) {
+                self.hold(&mut hold)?;
+            } else {
+                return Err(RunError::Stuck(self.waiting()));
+            }
+        }
+    }
+
+    /// Does what is first in the order.
+    fn take_first(&mut self) -> Result<(), RunError> {
+        let Some((Key { at, thread }, due)) = self.order.take_first() else {
+            return Ok(());
+        };
+        match due {
+            Due::Step(Step::Resume) => self.turn(thread, Reply::Granted, at),
+            Due::Step(Step::Post(request)) => {
+                self.world.post(thread, at, &request);
+                Ok(())
+            }
+            Due::Step(Step::Call(request)) => self.call(thread, at, &request),
+            Due::Step(Step::Answer(answer)) => {
+                self.processes.put_answer(thread, &answer);
+                self.turn(thread, Reply::Granted, at)
+            }
+            Due::Step(Step::End) => {
+                self.processes.free_seat(thread);
+                self.order.next_round();
+                Ok(())
+            }
+            Due::Step(Step::Gone) => {
+                self.order.next_round();
+                self.world.gone(thread.process, at);
+                Ok(())
+            }
+            Due::Expired(wait) => {
+                if wait == Wait::World {
+                    self.world.gave_up(thread, at);
+                }
+                self.turn(thread, Reply::Expired, at)
+            }
+        }
+    }
+
+    fn call(&mut self, thread: Thread, at: u64, request: &[u8]) -> Result<(), RunError> {
+        let mut answer = Vec::new();
+        match self.world.call(thread, at, request, &mut answer) {
+            Outcome::Done { cost } => {
+                self.processes.put_answer(thread, &answer);
+                let clock = at.saturating_add(cost).min(TIME_MAX);
+                self.turn(thread, Reply::Granted, clock)
+            }
+            Outcome::Waits { until } => {
+                let steps = VecDeque::new();
+                self.order.put(thread, at, steps, Wait::World, until);
+                Ok(())
+            }
+        }
+    }
+
+    /// Has a thread try again that waits for something real; true: it was not in vain.
+    fn retry(&mut self, key: Key) -> Result<bool, RunError> {
+        let round = self.turns;
+        let Some((clock, _)) = self.order.take_foreign(key.thread) else {
+            return Ok(false);
+        };
+        self.now = self.now.max(clock);
+        let was_in_vain = self.turn_until(key.thread, Reply::Retry, clock)?;
+        debug_assert!(self.turns > round);
+        Ok(!was_in_vain)
+    }
+
+    fn turn(&mut self, thread: Thread, reply: Reply, clock: u64) -> Result<(), RunError> {
+        self.turn_until(thread, reply, clock).map(|_| ())
+    }
+
+    /// Gives a thread the turn and takes it back, with what it asks for; true: it only tried
+    /// something, in vain.
+    fn turn_until(
+        &mut self,
+        thread: Thread,
+        mut reply: Reply,
+        mut clock: u64,
+    ) -> Result<bool, RunError> {
+        let Some(seat) = self.processes.seat(thread) else {
+            return Ok(false);
+        };
+        let mut steps = VecDeque::new();
+        self.processes.set_holder(Some((thread, clock)));
+        let asked = loop {
+            self.turns += 1;
+            seat.hand_over(reply, clock, self.now, self.horizon());
+            if !self.await_given(thread)? {
+                // Its end is in the order.
+                return Ok(false);
+            }
+            let asked = match seat.asked(clock) {
+                Ok(asked) => asked,
+                Err(reason) => {
+                    if let Some(gone) = self.processes.kill(thread.process, reason) {
+                        self.end_process(gone);
+                    }
+                    return Ok(false);
+                }
+            };
+            let posts = asked.posts.into_iter();
+            steps.extend(posts.map(|(at, post)| (at, Step::Post(post))));
+            clock = asked.clock;
+            if asked.request == Request::Born {
+                self.await_birth(asked.until, clock)?;
+                reply = Reply::Granted;
+                continue;
+            }
+            break (asked.request, asked.until, asked.message);
+        };
+        self.processes.set_holder(None);
+        let (request, until, message) = asked;
+        let was_in_vain = request == Request::Again && steps.is_empty();
+        if !was_in_vain {
+            self.order.next_round();
+        }
+        self.newcomers(self.now);
+        let (wait, until) = match request {
+            Request::Foreign | Request::Again => (self.order.tried(), until),
+            Request::Call => {
+                steps.push_back((clock, Step::Call(message)));
+                (Wait::Nothing, None)
+            }
+            Request::End => {
+                steps.push_back((clock, Step::End));
+                (Wait::Nothing, None)
+            }
+            Request::Start | Request::Sleep | Request::Born => {
+                let until = until.unwrap_or(clock).clamp(clock, TIME_MAX);
+                steps.push_back((until, Step::Resume));
+                (Wait::Nothing, None)
+            }
+        };
+        self.order.put(thread, clock, steps, wait, until);
+        Ok(was_in_vain)
+    }
+
+    /// Until when a thread that gets the turn is alone: the next thing that anybody else does. If
+    /// somebody waits for what it may do, each of its steps counts.
+    fn horizon(&self) -> u64 {
+        if self.order.has_foreign() {
+            return self.now;
+        }
+        let first = self.order.first().map_or(u64::MAX, |key| key.at);
+        first.min(self.world.next_event().unwrap_or(u64::MAX))
+    }
+
+    /// Sleeps until the thread that has the turn has given it; false: its process has ended.
+    fn await_given(&mut self, thread: Thread) -> Result<bool, RunError> {
+        loop {
+            let heard = self.processes.bell().heard();
+            let Some(seat) = self.processes.seat(thread) else {
+                return Ok(false);
+            };
+            if seat.has_given() {
+                return Ok(true);
+            }
+            self.hear()?;
+            if !self.processes.is_alive(thread.process) {
+                return Ok(false);
+            }
+            self.processes.bell().wait(heard, LONGEST_SLEEP);
+        }
+    }
+
+    /// Waits until a process that a client has made is a client, or has ended.
+    fn await_birth(&mut self, pid: Option<u64>, clock: u64) -> Result<(), RunError> {
+        let Some(pid) = pid.and_then(|pid| i32::try_from(pid).ok()) else {
+            return Ok(());
+        };
+        let end = Instant::now() + BIRTH_LIMIT;
+        loop {
+            let heard = self.processes.bell().heard();
+            self.hear()?;
+            if let Some(stranger) = self.processes.take_stranger(pid) {
+                return self.admit(stranger, clock);
+            }
+            if processes::has_ended(pid) {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                self.processes.notice(format!(
+                    "process {pid}, which a simulated process has made, takes no part in the \
+                     simulation: a static program, or one of another user"
+                ));
+                return Ok(());
+            }
+            self.processes.bell().wait(heard, HOLD_FIRST * 10);
+        }
+    }
+
+    /// Nothing goes on but what is real: has all that wait for it try, and pauses.
+    fn hold(&mut self, hold: &mut Hold) -> Result<(), RunError> {
+        let heard = self.processes.bell().heard();
+        let mut after = None;
+        while let Some(key) = self.order.to_try(after, true) {
+            if self.retry(key)? {
+                *hold = Hold::default();
+                return Ok(());
+            }
+            after = Some(key);
+        }
+        self.processes.bell().wait(heard, hold.pause());
+        Ok(())
+    }
+
+    fn waiting(&self) -> Vec<Waiting> {
+        let waiting = self.order.waiting().map(|(thread, since)| Waiting {
+            thread,
+            since,
+            call: self.processes.doing(thread),
+        });
+        waiting.collect()
+    }
+}
+
+/// For how long only something real could have ended a wait.
+#[derive(Debug, Default)]
+struct Hold {
+    since: Option<Instant>,
+    rounds: u32,
+}
+
+impl Hold {
+    fn is_within(&mut self, patience: Duration) -> bool {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        since.elapsed() <= patience
+    }
+
+    fn pause(&mut self) -> Duration {
+        let pause = HOLD_FIRST.saturating_mul(1 << self.rounds.min(6));
+        self.rounds += 1;
+        pause.min(HOLD_LAST)
+    }
+}

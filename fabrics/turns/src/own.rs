@@ -1,0 +1,410 @@
+//! The state of this process as a client.
+//!
+//! It is made once, lives as long as the process, and is never freed: a signal's handler and the
+//! last destructor may still use it. A forked child has none of it until it makes its own.
+
+use core::cell::Cell;
+use core::ffi::{CStr, c_char, c_void};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use viaduct_processes::deadline::Deadline;
+use viaduct_processes::segment::{Access, Segment};
+use viaduct_processes::socket;
+
+use crate::client::Client;
+use crate::handshake::{Hello, PACKET_BYTES_MAX, SOCKET_VARIABLE, welcomed};
+use crate::seat::{BELL_BYTES, Bell, PROCESS_BYTES, Reply, Request, SEATS, Seat};
+use crate::table::{Sink, Table, VERSION};
+
+/// How long a coordinator may take to welcome a client: it does so whatever else it waits for.
+const WELCOME_LIMIT: Duration = Duration::from_secs(60);
+/// How often a thread that waits for its turn looks whether there is still a coordinator.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Descriptors of ours have numbers from here on, so that a program's have those it would have.
+const DESCRIPTOR_MIN: i32 = 700;
+
+struct Own {
+    seats: Segment,
+    bell: Bell,
+    /// Keeps the bell.
+    _bell: Segment,
+    host: u32,
+    coordinator: i32,
+}
+
+static OWN: AtomicPtr<Own> = AtomicPtr::new(core::ptr::null_mut());
+
+thread_local! {
+    /// One more than the number of this thread's seat; 0: it has none yet.
+    static SEAT: Cell<u32> = const { Cell::new(0) };
+    /// This thread is giving the turn or waiting for it: a signal's handler that comes here
+    /// meanwhile does as if there were no simulation.
+    static IS_WAITING: Cell<bool> = const { Cell::new(false) };
+}
+
+static TABLE: Table = Table {
+    version: VERSION,
+    host,
+    now,
+    charge,
+    synchronise,
+    sleep_until,
+    call,
+    post,
+    foreign_wait,
+    foreign_end,
+};
+
+fn own() -> Option<&'static Own> {
+    // SAFETY: null, or made in `start` and never freed.
+    unsafe { OWN.load(Ordering::Acquire).as_ref() }
+}
+
+pub(crate) fn table() -> Option<&'static Table> {
+    own().map(|_| &TABLE)
+}
+
+/// Makes this process a client of the coordinator that the environment names, and returns when its
+/// first turn has come. None: the environment names none, or no place in the simulation.
+///
+/// # Errors
+///
+/// What the environment should have said; what the system says.
+pub fn start() -> io::Result<Option<Client>> {
+    if own().is_some() {
+        return Ok(Some(Client::over(&TABLE)));
+    }
+    let Some(path) = std::env::var_os(SOCKET_VARIABLE).map(PathBuf::from) else {
+        return Ok(None);
+    };
+    let hello = Hello::from_environment()
+        .map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))?;
+    let Some(hello) = hello else {
+        return Ok(None);
+    };
+    let made = connect(&path, hello).map_err(|error| {
+        let path = path.display();
+        io::Error::new(error.kind(), format!("{SOCKET_VARIABLE}={path}: {error}"))
+    })?;
+    OWN.store(Box::into_raw(Box::new(made)), Ordering::Release);
+    take_seat();
+    Ok(Some(Client::over(&TABLE)))
+}
+
+/// Forgets the state, in a child that was forked: [`start`] makes it a client of its own.
+pub fn forget() {
+    OWN.store(core::ptr::null_mut(), Ordering::Release);
+    SEAT.set(0);
+    IS_WAITING.set(false);
+}
+
+fn connect(path: &std::path::Path, hello: Hello) -> io::Result<Own> {
+    let address = SocketAddrUnix::new(path)?;
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    rustix::net::connect(&socket, &address)?;
+    let coordinator = socket::credentials(socket.as_fd())?.pid;
+    socket::send(socket.as_fd(), &hello.to_bytes(), &[])?;
+    let mut waited = [PollFd::new(&socket, PollFlags::IN)];
+    if !socket::poll(&mut waited, Deadline::after(Some(WELCOME_LIMIT)))? {
+        return Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the simulation does not answer",
+        ));
+    }
+    let mut packet = [0; PACKET_BYTES_MAX];
+    let received = socket::receive(socket.as_fd(), &mut packet)?;
+    let host = welcomed(&packet[..received.length]).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the simulation refused this process, or is of another version of Viaduct",
+        )
+    })?;
+    let [seats, bell] = <[OwnedFd; 2]>::try_from(received.descriptors)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no segments came"))?;
+    let seats = Segment::map(out_of_the_way(seats), PROCESS_BYTES, Access::ReadWrite)?;
+    let page = Segment::map(out_of_the_way(bell), BELL_BYTES, Access::ReadWrite)?;
+    let bell = Bell::of(&page).ok_or(io::ErrorKind::InvalidData)?;
+    Ok(Own {
+        seats,
+        bell,
+        _bell: page,
+        host,
+        coordinator,
+    })
+}
+
+/// The same under a high number, where there is one.
+fn out_of_the_way(descriptor: OwnedFd) -> OwnedFd {
+    // SAFETY: the call takes numbers and makes a descriptor for us alone.
+    let moved = unsafe {
+        libc::fcntl(
+            descriptor.as_raw_fd(),
+            libc::F_DUPFD_CLOEXEC,
+            DESCRIPTOR_MIN,
+        )
+    };
+    if moved < 0 {
+        return descriptor;
+    }
+    // SAFETY: it is new, and nobody else's.
+    unsafe { OwnedFd::from_raw_fd(moved) }
+}
+
+/// Says why and ends the process.
+fn end(reason: &str) -> ! {
+    let text = format!("viaduct: {reason}\n");
+    // SAFETY: the bytes are valid for the call.
+    let _ = unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+    // SAFETY: the call does not return. Not `exit`: destructors would come here again.
+    unsafe { libc::_exit(1) }
+}
+
+/// Waits until the turn has come to a seat that has given it.
+fn wait(own: &Own, seat: Seat) {
+    while !seat.wait(LOOK_INTERVAL) {
+        // Number 0 is a coordinator outside of our namespace of processes.
+        // SAFETY: signal 0 is none.
+        let gone = own.coordinator > 0 && unsafe { libc::kill(own.coordinator, 0) } != 0;
+        if gone && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
+            end("the simulation has ended before this program");
+        }
+    }
+}
+
+fn exchange(own: &Own, seat: Seat, request: Request, until: Option<u64>) -> Reply {
+    IS_WAITING.set(true);
+    seat.give(request, until);
+    own.bell.ring();
+    wait(own, seat);
+    IS_WAITING.set(false);
+    seat.reply()
+}
+
+/// The seat of this thread, if it runs: one that is not yet known sits down first.
+fn running() -> Option<(&'static Own, Seat)> {
+    let own = own()?;
+    if IS_WAITING.get() {
+        return None;
+    }
+    let number = match SEAT.get() {
+        0 => return take_seat(),
+        number => number - 1,
+    };
+    Some((own, Seat::of(&own.seats, number)?))
+}
+
+/// Has a seat for a thread that is to be made or has come by itself.
+fn claim(own: &Own) -> Option<(u32, Seat)> {
+    (0..SEATS).find_map(|number| {
+        let seat = Seat::of(&own.seats, number)?;
+        seat.claim().then_some((number, seat))
+    })
+}
+
+fn take_seat() -> Option<(&'static Own, Seat)> {
+    let own = own()?;
+    let Some((number, seat)) = claim(own) else {
+        end(&format!(
+            "a simulated process has more than {SEATS} threads"
+        ));
+    };
+    SEAT.set(number + 1);
+    seat.set_clock(0);
+    seat.set_doing(b"start");
+    IS_WAITING.set(true);
+    seat.give(Request::Start, None);
+    own.bell.count_newcomer();
+    own.bell.ring();
+    wait(own, seat);
+    IS_WAITING.set(false);
+    Some((own, seat))
+}
+
+/// A thread that its creator, which holds the turn, announces: it has its first turn in order.
+#[derive(Debug)]
+pub struct NewThread(u32);
+
+impl NewThread {
+    /// Before the thread is made. None: this process is no client.
+    #[must_use]
+    pub fn announce() -> Option<Self> {
+        let (own, creator) = running()?;
+        let Some((number, seat)) = claim(own) else {
+            end(&format!(
+                "a simulated process has more than {SEATS} threads"
+            ));
+        };
+        seat.set_clock(creator.clock());
+        seat.set_doing(b"start");
+        seat.give(Request::Start, None);
+        own.bell.count_newcomer();
+        Some(Self(number))
+    }
+
+    /// In the thread, before anything else: returns when its first turn has come.
+    pub fn begin(self) {
+        let Some(own) = own() else { return };
+        let Some(seat) = Seat::of(&own.seats, self.0) else {
+            return;
+        };
+        SEAT.set(self.0 + 1);
+        IS_WAITING.set(true);
+        wait(own, seat);
+        IS_WAITING.set(false);
+    }
+
+    /// When there was no way to make the thread: as if it ended at once.
+    pub fn cancel(self) {
+        let Some((own, creator)) = running() else {
+            return;
+        };
+        let Some(seat) = Seat::of(&own.seats, self.0) else {
+            return;
+        };
+        seat.give(Request::End, None);
+        let _ = exchange(own, creator, Request::Sleep, Some(creator.clock()));
+    }
+
+    /// At the end of a thread that has begun: the turn goes to others, and does not come back.
+    pub fn end() {
+        let Some((own, seat)) = running() else { return };
+        IS_WAITING.set(true);
+        seat.set_doing(b"end");
+        seat.give(Request::End, None);
+        own.bell.ring();
+    }
+
+    /// Behind a fork, in the parent: returns when the child has become a client, or ended.
+    pub fn forked(child: i32) {
+        let Some((own, seat)) = running() else { return };
+        let Ok(child) = u64::try_from(child) else {
+            return;
+        };
+        exchange(own, seat, Request::Born, Some(child));
+    }
+}
+
+extern "C" fn host() -> u32 {
+    own().map_or(0, |own| own.host)
+}
+
+extern "C" fn now() -> u64 {
+    // A handler that interrupts a wait sees the clock of the wait.
+    if IS_WAITING.get() {
+        let number = SEAT.get().wrapping_sub(1);
+        let seat = own().and_then(|own| Seat::of(&own.seats, number));
+        return seat.map_or(0, |seat| seat.clock());
+    }
+    running().map_or(0, |(_, seat)| seat.clock())
+}
+
+extern "C" fn charge(picoseconds: u64) {
+    if let Some((_, seat)) = running() {
+        seat.set_clock(seat.clock().saturating_add(picoseconds));
+    }
+}
+
+extern "C" fn synchronise() {
+    if let Some((own, seat)) = running() {
+        let clock = seat.clock();
+        if clock > seat.horizon() {
+            exchange(own, seat, Request::Sleep, Some(clock));
+        }
+    }
+}
+
+extern "C" fn sleep_until(time: u64) {
+    if let Some((own, seat)) = running() {
+        if time <= seat.clock() {
+            return synchronise();
+        }
+        if time < seat.horizon() {
+            seat.set_clock(time);
+        } else {
+            seat.set_doing(b"sleep");
+            exchange(own, seat, Request::Sleep, Some(time));
+        }
+    }
+}
+
+/// # Safety
+///
+/// `what` is a string; `request` has `length` bytes; `sink` may be called with `context`.
+unsafe extern "C" fn call(
+    what: *const c_char,
+    request: *const u8,
+    length: usize,
+    sink: Sink,
+    context: *mut c_void,
+) -> bool {
+    let Some((own, seat)) = running() else {
+        return false;
+    };
+    // SAFETY: the caller's promise.
+    let (what, request) = unsafe {
+        (
+            CStr::from_ptr(what),
+            core::slice::from_raw_parts(request, length),
+        )
+    };
+    seat.set_doing(what.to_bytes());
+    seat.put_message(request);
+    if exchange(own, seat, Request::Call, None) != Reply::Granted {
+        return false;
+    }
+    let answer = seat.take_message();
+    // SAFETY: the caller's promise.
+    unsafe { sink(context, answer.as_ptr(), answer.len()) };
+    true
+}
+
+/// # Safety
+///
+/// `request` has `length` bytes.
+unsafe extern "C" fn post(request: *const u8, length: usize) {
+    let Some((own, seat)) = running() else {
+        return;
+    };
+    // SAFETY: the caller's promise.
+    let request = unsafe { core::slice::from_raw_parts(request, length) };
+    if !seat.add_post(request) {
+        exchange(own, seat, Request::Sleep, Some(seat.clock()));
+        seat.add_post(request);
+    }
+}
+
+/// # Safety
+///
+/// `what` is a string.
+unsafe extern "C" fn foreign_wait(what: *const c_char, deadline: u64, again: bool) -> bool {
+    let Some((own, seat)) = running() else {
+        // A handler that interrupts a wait has to wait by itself; nothing is known to it.
+        return true;
+    };
+    // SAFETY: the caller's promise.
+    seat.set_doing(unsafe { CStr::from_ptr(what) }.to_bytes());
+    let deadline = (deadline != u64::MAX).then_some(deadline);
+    let request = if again {
+        Request::Again
+    } else {
+        Request::Foreign
+    };
+    exchange(own, seat, request, deadline) == Reply::Retry
+}
+
+extern "C" fn foreign_end() {
+    if let Some((_, seat)) = running() {
+        seat.set_clock(seat.clock().max(seat.now()));
+    }
+}
