@@ -138,6 +138,25 @@ const WALLS: &[Wall] = &[
                  unknown to it",
     },
     Wall {
+        package: "viaduct-calls",
+        own: &["viaduct-core"],
+        external: Some(&["rustix"]),
+        reason: "what is asked and answered between a program and whoever has its objects: it \
+                 knows neither a fabric nor a simulation",
+    },
+    Wall {
+        package: "viaduct-clients",
+        own: &[
+            "viaduct-calls",
+            "viaduct-engine",
+            "viaduct-processes",
+            "viaduct-programs",
+        ],
+        external: Some(&[]),
+        reason: "programs of processes on simulated hosts: the one place where the simulated world \
+                 reaches into processes, for the bytes of messages",
+    },
+    Wall {
         package: "viaduct-rdma",
         own: &["viaduct-core", "viaduct-processes"],
         external: Some(&["libc", "rustix"]),

@@ -16,6 +16,21 @@ impl Key {
     pub const fn index(self) -> u32 {
         self.index
     }
+
+    /// As a number, for whoever keeps it elsewhere.
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        (self.life as u64) << 32 | self.index as u64
+    }
+
+    /// From such a number. Of any other it names nothing.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self {
+            index: bits as u32,
+            life: (bits >> 32) as u32,
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -456,6 +456,12 @@ impl<P: Programs> Cluster<P> {
         self.queue.advance(time)
     }
 
+    /// When something happens next, if anything does.
+    pub fn next_time(&mut self) -> Option<Time> {
+        self.network.settle(&mut self.queue);
+        self.queue.next_time()
+    }
+
     /// Has something happen to programs at a time.
     #[inline]
     pub fn schedule(&mut self, time: Time, event: P::Event) -> EventId {

@@ -23,6 +23,7 @@ use crate::counts::{self, Counts};
 use crate::event::Event;
 use crate::executor::Spawn;
 use crate::host::{DEVICE, DEVICE_NAME, FIRST_ADDRESS, Host};
+use crate::outside::MemoryElsewhere;
 use crate::raw::{RawWrites, WriteId};
 use crate::tasks::{TaskId, Tasks};
 
@@ -46,6 +47,10 @@ pub(crate) struct Hosted {
     pub(crate) wake_at: Option<Time>,
     /// Whether a change on its host wakes the future that is being polled.
     pub(crate) is_watching: bool,
+    /// Whether somebody else says how far time may go: for programs that run elsewhere.
+    pub(crate) is_driven: bool,
+    /// Their memory.
+    pub(crate) memory_elsewhere: Option<Arc<dyn MemoryElsewhere>>,
     /// VIs that an event concerned; kept to be used again.
     touched: Vec<ViHandle>,
 }
@@ -86,6 +91,8 @@ impl Hosted {
             counts: Counts::default(),
             wake_at: None,
             is_watching: false,
+            is_driven: false,
+            memory_elsewhere: None,
             touched: Vec::new(),
         }
     }
@@ -101,10 +108,11 @@ impl Hosted {
         self.tasks.is_idle() && !self.has_calls()
     }
 
-    /// Whether programs are to be started or handlers to be called.
+    /// Whether programs are to be started or handlers to be called, or programs elsewhere may be to
+    /// go on.
     #[inline]
     pub(crate) fn has_calls(&self) -> bool {
-        !self.spawned.is_empty() || !self.calls.is_empty()
+        self.is_driven || !self.spawned.is_empty() || !self.calls.is_empty()
     }
 }
 

@@ -367,6 +367,12 @@ impl Simulation {
         Duration::from_nanos(self.shared.lock().now().picoseconds() / 1000)
     }
 
+    /// The same, to the picosecond.
+    #[must_use]
+    pub fn time(&self) -> Time {
+        self.shared.lock().now()
+    }
+
     /// Whether the traffic of a study is around the programs.
     #[must_use]
     pub fn has_around(&self) -> bool {
@@ -456,45 +462,11 @@ impl Simulation {
 
     /// The next task to run, after as many events as it takes; `None` when all programs have ended.
     fn next(&mut self, shared: &Shared) -> Result<Option<TaskId>, SimulationError> {
-        let mut cluster = shared.lock();
-        if !self.is_warm {
-            self.warm_up(&mut cluster)?;
-        }
         loop {
-            while let Some(spawn) = cluster.programs.spawned.pop_front() {
-                self.prepare(spawn)?;
-            }
-            while let Some(host) = cluster.programs.calls.pop_front() {
-                if cluster.is_host_dead(host) {
-                    continue;
-                }
-                // Wakers need no stack to be called on; they may do anything but wait.
-                while let Some(waker) = Hosted::next_wake(&mut cluster, host) {
-                    drop(cluster);
-                    waker.wake();
-                    cluster = shared.lock();
-                }
-                if cluster.programs.host(host).agent.has_jobs() {
-                    self.call_handlers(&mut cluster, host)?;
-                } else {
-                    cluster.programs.host(host).handler = None;
-                }
-            }
-            // After the calls, which wake futures: they run before time goes on.
-            if shared.has_woken() {
-                shared.woken.has_any.store(false, Ordering::Relaxed);
-                let mut woken = shared
-                    .woken
-                    .tasks
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
-                for task in woken.drain(..) {
-                    cluster.programs.tasks.wake(task);
-                }
-            }
-            if let Some(task) = cluster.programs.tasks.next_ready() {
+            if let Some(task) = self.next_ready(shared)? {
                 return Ok(Some(task));
             }
+            let mut cluster = shared.lock();
             if cluster.programs.tasks.programs() == 0 {
                 return Ok(None);
             }
@@ -509,6 +481,87 @@ impl Simulation {
                 });
             }
         }
+    }
+
+    /// The next task that can run now.
+    fn next_ready(&mut self, shared: &Shared) -> Result<Option<TaskId>, SimulationError> {
+        let mut cluster = shared.lock();
+        if !self.is_warm {
+            self.warm_up(&mut cluster)?;
+        }
+        while let Some(spawn) = cluster.programs.spawned.pop_front() {
+            self.prepare(spawn)?;
+        }
+        while let Some(host) = cluster.programs.calls.pop_front() {
+            if cluster.is_host_dead(host) {
+                continue;
+            }
+            // Wakers need no stack to be called on; they may do anything but wait.
+            while let Some(waker) = Hosted::next_wake(&mut cluster, host) {
+                drop(cluster);
+                waker.wake();
+                cluster = shared.lock();
+            }
+            if cluster.programs.host(host).agent.has_jobs() {
+                self.call_handlers(&mut cluster, host)?;
+            } else {
+                cluster.programs.host(host).handler = None;
+            }
+        }
+        // After the calls, which wake futures: they run before time goes on.
+        if shared.has_woken() {
+            shared.woken.has_any.store(false, Ordering::Relaxed);
+            let mut woken = shared
+                .woken
+                .tasks
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            for task in woken.drain(..) {
+                cluster.programs.tasks.wake(task);
+            }
+        }
+        Ok(cluster.programs.tasks.next_ready())
+    }
+
+    /// Runs programs until each of them waits.
+    pub(crate) fn run_ready(&mut self) -> Result<(), SimulationError> {
+        let _running = Running::new(&self.shared);
+        let shared = Arc::clone(&self.shared);
+        let _held = shared.cluster.run();
+        while let Some(task) = self.next_ready(&shared)? {
+            self.resume(task);
+        }
+        Ok(())
+    }
+
+    /// Lets the next event happen, if it does by a moment; if not, time goes on to that moment, but
+    /// where it is without end.
+    pub(crate) fn step(&mut self, moment: Time) -> Result<bool, SimulationError> {
+        let shared = Arc::clone(&self.shared);
+        let mut cluster = shared.lock();
+        self.look(&cluster)?;
+        if cluster.step(moment) {
+            return Ok(true);
+        }
+        if let Some(reason) = cluster.deadlock() {
+            return Err(SimulationError::Deadlock { reason });
+        }
+        if moment < Time::MAX {
+            cluster.advance(moment);
+        }
+        Ok(false)
+    }
+
+    /// A program ends where it stands: what it holds is dropped.
+    pub(crate) fn bury(&mut self, task: TaskId) {
+        if let Some(body) = self.bodies.get_mut(task.0 as usize) {
+            *body = None;
+        }
+        self.lock().programs.tasks.remove(task);
+    }
+
+    pub(crate) fn lock(&self) -> Guard<'_, Cluster> {
+        self.shared.lock()
     }
 
     /// Lets what is around programs go on alone until its warm-up is over.

@@ -98,6 +98,7 @@ mod executor;
 mod host;
 mod lock;
 mod notices;
+pub mod outside;
 mod process;
 mod queues;
 pub mod raw;

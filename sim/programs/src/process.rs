@@ -45,6 +45,11 @@ const QUESTION: Time = Time::from_picoseconds(10_000);
 /// The longest pause of a program that looks in a loop.
 const RELAX_MAX: Time = Time::from_picoseconds(20_000_000);
 
+/// A turn of a loop that looks, of which half passes until something that comes is seen.
+fn turn_of(half: Time) -> Time {
+    (half + half).max(QUESTION)
+}
+
 /// From the clock of the machine's programs to simulated time.
 fn time_of(span: Duration) -> Time {
     let picoseconds = span.as_nanos().saturating_mul(1000);
@@ -88,7 +93,7 @@ impl Process {
         self.shared.lock()
     }
 
-    fn local(&self, cluster: &mut Cluster) -> Time {
+    pub(crate) fn local(&self, cluster: &mut Cluster) -> Time {
         let now = cluster.now();
         cluster.processor_free(self.host).max(now)
     }
@@ -201,7 +206,7 @@ impl Process {
     pub fn spawn(&self, program: impl FnOnce(Self) + Send + 'static) {
         let process = self.clone();
         let program = Program::Blocking(Box::new(move || program(process)));
-        self.start(program);
+        let _ = self.start(program);
     }
 
     /// Starts an asynchronous program beside this one.
@@ -213,15 +218,18 @@ impl Process {
         self.start(Program::Asynchronous(future));
     }
 
-    fn start(&self, program: Program) {
+    /// Starts a program; none if the host is dead.
+    pub(crate) fn start(&self, program: Program) -> Option<TaskId> {
         let mut cluster = self.shared.lock();
         if cluster.is_host_dead(self.host) {
             // Dropped without the lock: it may hold anything.
             drop(cluster);
-            return drop(program);
+            drop(program);
+            return None;
         }
         let task = cluster.programs.tasks.add(self.host, true);
         cluster.programs.spawned.push_back(Spawn { task, program });
+        Some(task)
     }
 
     /// Kills the host: its programs never run again, what was under way from or to it is lost, and
@@ -406,8 +414,12 @@ impl Process {
 
     /// Looks at memory once. Where there is nothing, the program's loop turns, and looks again when
     /// something comes meanwhile. What is found, in so many pieces, is taken: in what time.
+    ///
+    /// A loop of so many such looks, between which the program does nothing, is one call: what it
+    /// finds, and when, is what that many calls would.
     pub(crate) fn glance<T>(
         &self,
+        looks: u64,
         mut look: impl FnMut(&mut Cluster) -> Option<(T, u64)>,
     ) -> Option<(T, Take)> {
         let mut cluster = self.shared.lock();
@@ -421,17 +433,27 @@ impl Process {
         if !may_block() {
             return None;
         }
-        let notice = self.turn(&mut cluster, model.polling_delay);
-        let (seen, pieces) = look(&mut cluster)?;
-        let reap = model.reap.saturating_mul(pieces);
-        self.spend(&mut cluster, notice + reap);
-        Some((seen, Take { notice, reap }))
+        let mut left = looks.max(1);
+        while left > 0 {
+            let from = cluster.now();
+            let notice = self.turns(&mut cluster, model.polling_delay, left);
+            if let Some((seen, pieces)) = look(&mut cluster) {
+                let reap = model.reap.saturating_mul(pieces);
+                self.spend(&mut cluster, notice + reap);
+                return Some((seen, Take { notice, reap }));
+            }
+            // Something else that came has ended a look, and the next begins there.
+            let gone = (cluster.now() - from).picoseconds();
+            let turn = turn_of(model.polling_delay).picoseconds();
+            left = left.saturating_sub(gone.div_ceil(turn).max(1));
+        }
+        None
     }
 
-    /// A turn of a program's loop that has found nothing, less if something comes: how long it then
+    /// Turns of a program's loop that has found nothing, fewer if something comes: how long it then
     /// takes to see that, half a turn.
-    fn turn(&self, cluster: &mut Guard<'_>, half: Time) -> Time {
-        let until = cluster.now() + (half + half).max(QUESTION);
+    fn turns(&self, cluster: &mut Guard<'_>, half: Time, turns: u64) -> Time {
+        let until = cluster.now() + turn_of(half).saturating_mul(turns);
         self.wait(cluster, Some(until), true);
         if cluster.polling_delay(self.host) == Time::ZERO {
             // Others have the processor: the loop goes on when it is free, and looks then.
@@ -647,7 +669,7 @@ unsafe impl Runtime for Process {
         if !may_block() {
             return Ok(None);
         }
-        let notice = self.turn(&mut cluster, delay);
+        let notice = self.turns(&mut cluster, delay, 1);
         let seen = look(&mut cluster.programs.host(self.host).agent)?;
         if seen.is_some() {
             let read = self.read(&mut cluster, watched);

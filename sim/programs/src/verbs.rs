@@ -98,7 +98,7 @@ pub(crate) use host::Verbs;
 pub use memory::{Buffer, MemoryRegion};
 pub use viaduct_provider::via::verbs::{
     Adapter, AddressAttributes, AsyncElement, AsyncEvent, AsyncEventType, Capabilities, Completion,
-    CompletionOpcode, CompletionStatus, Error, GlobalRoute, Limits, Mtu, QueuePairAttributes,
+    CompletionOpcode, CompletionStatus, Error, GlobalRoute, Key, Limits, Mtu, QueuePairAttributes,
     QueuePairState, QueuePairType, ReceiveRequest, Result, ScatterGatherElement, SendOpcode,
-    SharedReceiveAttributes, errno, flags,
+    SharedReceiveAttributes, bytes_of, errno, flags,
 };

@@ -10,8 +10,8 @@ use viaduct_engine::Time;
 use viaduct_hardware::Mechanism;
 use viaduct_provider::via::verbs::notices::{Destruction, Owner};
 use viaduct_provider::via::verbs::{
-    self, Adapter, AddressAttributes, AsyncEvent, Completion, Error, Key, QueuePairAttributes,
-    QueuePairState, ReceiveRequest, Result, SharedReceiveAttributes, errno,
+    self, Adapter, AddressAttributes, AsyncEvent, Completion, Error, Key, Limits,
+    QueuePairAttributes, QueuePairState, ReceiveRequest, Result, SharedReceiveAttributes, errno,
 };
 
 use super::host::{ProgramMemory, host_of};
@@ -27,6 +27,26 @@ pub type SendRequest<'a> = verbs::SendRequest<'a, &'a AddressHandle>;
 /// Where a datagram goes.
 pub type DatagramDestination<'a> = verbs::DatagramDestination<&'a AddressHandle>;
 
+/// Handles by their keys, for whoever keeps these elsewhere.
+macro_rules! keyed {
+    ($name:ident) => {
+        impl $name {
+            /// That of a key on a host; of one that names nothing every call says so.
+            #[must_use]
+            pub fn of(process: &Process, key: Key) -> Self {
+                let process = process.clone();
+                Self { process, key }
+            }
+
+            /// By what it is named among those of its host.
+            #[must_use]
+            pub const fn key(&self) -> Key {
+                self.key
+            }
+        }
+    };
+}
+
 macro_rules! handles {
     ($($(#[$about:meta])* $name:ident;)+) => {
         $($(#[$about])*
@@ -41,7 +61,9 @@ macro_rules! handles {
                 let mut handle = formatter.debug_struct(stringify!($name));
                 handle.field("host", &self.process.host()).field("key", &self.key).finish()
             }
-        })+
+        }
+
+        keyed!($name);)+
     };
 }
 
@@ -154,6 +176,14 @@ impl Device {
         adapter.notices.carrier.gid()
     }
 
+    /// What it has at most.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        let host = self.process.host();
+        let mut cluster = self.process.lock();
+        *Hosted::adapter(&mut cluster, host).limits()
+    }
+
     /// Opens it.
     ///
     /// # Errors
@@ -188,6 +218,20 @@ impl Context {
     pub fn try_next_async_event(&self) -> Result<AsyncEvent> {
         let event = call(&self.process, |adapter| adapter.next_async_event(self.key))?;
         event.ok_or_else(nothing_yet)
+    }
+
+    /// The same; sleeps until one comes, for so long at most.
+    ///
+    /// # Errors
+    ///
+    /// EAGAIN when the time is over or the program cannot wait, EINVAL when it is closed.
+    pub fn next_async_event(&self, limit: Option<Duration>) -> Result<AsyncEvent> {
+        let host = self.process.host();
+        let event = self.process.sleep_for(limit, |cluster| {
+            let event = Hosted::adapter(cluster, host).next_async_event(self.key);
+            event.transpose()
+        });
+        event.map_or_else(|| Err(nothing_yet()), |(event, _)| event)
     }
 
     /// Makes a protection domain.
@@ -296,8 +340,17 @@ impl CompletionQueue {
     ///
     /// EIO when it has overrun and is empty, EINVAL when it is gone.
     pub fn poll(&self, into: &mut [Completion]) -> Result<usize> {
+        self.poll_often(into, 1)
+    }
+
+    /// Polls so often at most, until there is something. Takes the time that such a loop takes.
+    ///
+    /// # Errors
+    ///
+    /// As [`CompletionQueue::poll`].
+    pub fn poll_often(&self, into: &mut [Completion], polls: u64) -> Result<usize> {
         let host = self.process.host();
-        let found = self.process.glance(|cluster| {
+        let found = self.process.glance(polls, |cluster| {
             let notices = &mut Hosted::adapter(cluster, host).notices;
             let mut places = into.iter_mut();
             let taken = notices.take(self.key, places.len(), &mut |completion| {
@@ -476,15 +529,10 @@ impl ProtectionDomain {
             return Err(Error::new(errno::EINVAL, "an object is of another host"));
         }
         let options = options.map(|queue| queue.key, |shared| shared.key);
-        let (key, number) = call(&self.process, |adapter| {
+        let (key, _) = call(&self.process, |adapter| {
             adapter.create_pair(self.key, &options)
         })?;
-        let process = self.process.clone();
-        Ok(QueuePair {
-            process,
-            key,
-            number,
-        })
+        Ok(QueuePair::of(&self.process, key))
     }
 
     /// Makes an address handle.
@@ -589,6 +637,27 @@ impl QueuePair {
         self.number
     }
 
+    /// That of a key on a host; of one that names nothing every call says so.
+    #[must_use]
+    pub fn of(process: &Process, key: Key) -> Self {
+        let process = process.clone();
+        let mut cluster = process.lock();
+        let limits = Hosted::adapter(&mut cluster, process.host()).limits();
+        let number = limits.first_number.wrapping_add(key.index());
+        drop(cluster);
+        Self {
+            process,
+            key,
+            number,
+        }
+    }
+
+    /// By what it is named among those of its host.
+    #[must_use]
+    pub const fn key(&self) -> Key {
+        self.key
+    }
+
     /// Its state.
     ///
     /// # Errors
@@ -661,10 +730,10 @@ impl QueuePair {
     /// As [`QueuePair::post_send`].
     pub unsafe fn post_sends(&self, requests: &[SendRequest<'_>]) -> Result<()> {
         let host = self.process.host();
-        // SAFETY: as promised by the caller.
-        let memory = unsafe { ProgramMemory::new() };
         self.process
             .work_on(requests.len() as u64, |cluster, worked| {
+                // SAFETY: as promised by the caller.
+                let memory = unsafe { ProgramMemory::of(cluster) };
                 let adapter = Hosted::adapter(cluster, host);
                 let result = adapter.post(self.key, requests, &memory);
                 if result.is_ok() && cluster.has_account() {

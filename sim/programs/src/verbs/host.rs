@@ -1,6 +1,7 @@
 //! A host's RDMA adapter: its objects, and what follows from what happens to them.
 
 use std::mem;
+use std::sync::Arc;
 
 use viaduct_cluster::programs::{Outgoing, Take};
 use viaduct_engine::{EventId, Time};
@@ -12,6 +13,7 @@ use viaduct_provider::via::verbs::{
 
 use crate::cluster::{Cluster, Hosted};
 use crate::event::Event;
+use crate::outside::{MemoryElsewhere, Owner};
 
 /// The adapter of a host that has queue pairs.
 #[derive(Debug)]
@@ -23,17 +25,25 @@ pub(crate) struct Verbs {
     pub(super) woken: Time,
 }
 
-/// The memory of the programs of all hosts, which is this process's.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ProgramMemory(());
+/// The memory of the programs of all hosts: this process's, and that of programs elsewhere.
+#[derive(Clone, Debug)]
+pub(crate) struct ProgramMemory {
+    elsewhere: Option<Arc<dyn MemoryElsewhere>>,
+}
 
 impl ProgramMemory {
     /// # Safety
     ///
     /// Addresses are those of registered memory that is still there, or of inline bytes that can be
     /// read.
-    pub(crate) const unsafe fn new() -> Self {
-        Self(())
+    pub(crate) unsafe fn of(cluster: &Cluster) -> Self {
+        let elsewhere = cluster.programs.memory_elsewhere.clone();
+        Self { elsewhere }
+    }
+
+    /// Whose memory an address is in, if it is not this process's.
+    fn owner(&self, address: u64) -> Option<(&dyn MemoryElsewhere, Owner)> {
+        Some((self.elsewhere.as_deref()?, Owner::of(address)?))
     }
 }
 
@@ -42,11 +52,17 @@ impl Memory for ProgramMemory {
         let start = into.len();
         into.resize(start + length, 0);
         let bytes = &mut into[start..];
+        if let Some((memory, owner)) = self.owner(address) {
+            return memory.read(owner, Owner::plain(address), bytes);
+        }
         // SAFETY: as promised when this was made; the bytes are not a program's.
         unsafe { std::ptr::copy_nonoverlapping(address as *const u8, bytes.as_mut_ptr(), length) };
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) {
+        if let Some((memory, owner)) = self.owner(address) {
+            return memory.write(owner, Owner::plain(address), bytes);
+        }
         // SAFETY: as promised when this was made; the bytes are not a program's.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
     }
@@ -220,7 +236,7 @@ impl Hosted {
     ) -> Option<Outgoing> {
         // SAFETY: the adapter checks what it reads against its regions, which whoever has
         // registered them keeps.
-        let memory = unsafe { ProgramMemory::new() };
+        let memory = unsafe { ProgramMemory::of(cluster) };
         let hosts = cluster.host_count();
         let adapter = Self::adapter(cluster, host);
         let packet = adapter.begin(pair, &memory, into);
@@ -251,7 +267,7 @@ impl Hosted {
         bytes: &mut Vec<u8>,
     ) -> Taken {
         // SAFETY: as in `begin_send`.
-        let mut memory = unsafe { ProgramMemory::new() };
+        let mut memory = unsafe { ProgramMemory::of(cluster) };
         let adapter = Self::adapter(cluster, host);
         let taken = adapter.take(packet, bytes, &mut memory);
         if let Some(pair) = adapter.place_of(packet.target) {
@@ -270,7 +286,7 @@ impl Hosted {
         bytes: &[u8],
     ) -> bool {
         // SAFETY: as in `begin_send`.
-        let mut memory = unsafe { ProgramMemory::new() };
+        let mut memory = unsafe { ProgramMemory::of(cluster) };
         let adapter = Self::adapter(cluster, host);
         let before = adapter.unstarted(pair);
         let is_placed = adapter.hear(pair, sequence, answer, bytes, &mut memory);

@@ -4,10 +4,12 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::time::Duration;
 
+use viaduct_provider::via::verbs::flags::reregister;
 use viaduct_provider::via::verbs::{Adapter, Key, Result, ScatterGatherElement};
 
 use super::handles::{ProtectionDomain, call};
 use crate::cluster::Hosted;
+use crate::outside::Owner;
 use crate::process::Process;
 
 /// Memory that is open to requests.
@@ -123,8 +125,37 @@ impl MemoryRegion {
     ) -> Result<()> {
         let domain = domain.map(|domain| domain.key);
         call(&self.process, |adapter| {
-            adapter.reregister_memory(self.key, flags, domain, (address, length), access)
+            adapter.reregister_memory(self.key, flags, domain, (address, length), access)?;
+            // Requests call memory of a program elsewhere by the addresses that it has there.
+            if flags & reregister::TRANSLATION != 0
+                && let Some(state) = adapter.regions.get_mut(self.key)
+            {
+                state.region.first = Owner::plain(state.region.first);
+            }
+            Ok(())
         })
+    }
+
+    /// That of a key on a host; of one that names nothing every call says so.
+    #[must_use]
+    pub fn of(process: &Process, key: Key) -> Self {
+        let host = process.host();
+        let mut cluster = process.lock();
+        let region = Hosted::adapter(&mut cluster, host).regions.get(key);
+        let memory_key = region.map_or(0, |region| region.key);
+        drop(cluster);
+        let process = process.clone();
+        Self {
+            process,
+            key,
+            memory_key,
+        }
+    }
+
+    /// By what it is named among those of its host.
+    #[must_use]
+    pub const fn key(&self) -> Key {
+        self.key
     }
 
     /// Closes the memory to requests.

@@ -13,6 +13,7 @@ mod listed;
 mod matching;
 mod models;
 mod near_and_far;
+mod outside;
 mod pair_accounts;
 mod queue_pairs;
 mod registration;

@@ -1,0 +1,20 @@
+//! Programs in processes of their own on simulated hosts: what they ask, carried out.
+//!
+//! ```text
+//!   client's process                 here
+//!   libibverbs --Request (bytes)-->  Clients: a deputy for each thread
+//!                                        |  (`viaduct_programs::outside`)
+//!                                        |  perform.rs: the calls of `viaduct_programs::verbs`
+//!                                    Simulation: hosts, adapters, network
+//!              <----bytes of messages---  memory.rs: copies by the kernel
+//! ```
+//!
+//! A client is a third kind of program on its host, beside blocking and asynchronous ones. What its
+//! calls cost and how long they wait is the same to the picosecond: the same code carries them out.
+//! Whoever gives threads their turns ([`Clients`] says how) decides nothing of that.
+
+mod memory;
+mod perform;
+mod world;
+
+pub use world::{Client, Clients, Outcome, Thread};

@@ -1,0 +1,363 @@
+//! Requests as calls of `viaduct_programs::verbs`.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use viaduct_calls::{Description, Owner as AsyncOwner, Request, Send, put_answer};
+use viaduct_engine::Time;
+use viaduct_programs::Process;
+use viaduct_programs::outside::Owner;
+use viaduct_programs::verbs::{
+    AddressHandle, Completion, CompletionChannel, CompletionQueue, Context, DatagramDestination,
+    Error, Key, MemoryRegion, ProtectionDomain, QueuePair, ReceiveRequest, Result,
+    ScatterGatherElement, SendRequest, SharedReceiveQueue, bytes_of, errno, flags,
+};
+
+/// Devices that a client has opened.
+pub(crate) type Opened = Arc<Mutex<Vec<Key>>>;
+
+/// A thread, as its requests are carried out for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asker {
+    /// Whose memory its client's regions are in.
+    pub(crate) memory: Owner,
+    /// What its client has opened.
+    pub(crate) opened: Opened,
+    pub(crate) looks: Looks,
+}
+
+/// How often a thread has looked into one queue in vain, with nothing between.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spell {
+    queue: Option<Key>,
+    /// When the last of them was over.
+    until: Time,
+    looks: u32,
+}
+
+pub(crate) type Looks = Arc<Mutex<Spell>>;
+
+/// Looks in vain after which a thread is taken to be in a loop. Each answer then stands for several
+/// looks, twice as many as the one before: the thread is told of a completion as early, and has the
+/// turn for less.
+const LOOKS_ALONE: u32 = 16;
+
+/// Looks that an answer stands for at most: a program's loop may end by something else.
+const LOOKS_AT_ONCE_MAX: u32 = 1 << 11;
+
+impl Spell {
+    fn goes_on(&self, queue: Key, now: Time) -> bool {
+        self.queue == Some(queue) && self.until == now
+    }
+
+    /// How many looks the next one stands for, which begins at `now`.
+    fn next(&self, queue: Key, now: Time) -> u64 {
+        if !self.goes_on(queue, now) || self.looks < LOOKS_ALONE {
+            return 1;
+        }
+        let doublings = (self.looks - LOOKS_ALONE + 1).min(LOOKS_AT_ONCE_MAX.ilog2());
+        1 << doublings
+    }
+
+    /// A look that began at `now` has been in vain until `until`.
+    fn note(&mut self, queue: Key, now: Time, until: Time) {
+        let before = if self.goes_on(queue, now) {
+            self.looks
+        } else {
+            0
+        };
+        *self = Self {
+            queue: Some(queue),
+            until,
+            looks: before.saturating_add(1),
+        };
+    }
+}
+
+/// Completions that one look takes at most.
+const COMPLETIONS_MAX: u32 = 1024;
+
+/// Carries out a request: the bytes of its answer.
+pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let into = &mut bytes;
+    match request {
+        Request::Describe => put_answer(&describe(process), into),
+        Request::Open => put_answer(&open(process, asker), into),
+        Request::Close { context } => {
+            opened_of(&asker.opened).retain(|key| *key != context);
+            put_answer(&Context::of(process, context).close(), into);
+        }
+        Request::NextAsyncEvent { context, waits } => {
+            let context = Context::of(process, context);
+            put_answer(&context.next_async_event(limit(waits)), into);
+        }
+        Request::AllocateDomain { context } => {
+            let made = Context::of(process, context).allocate_protection_domain();
+            put_answer(&made.map(|domain| domain.key()), into);
+        }
+        Request::DeallocateDomain { domain } => {
+            put_answer(&ProtectionDomain::of(process, domain).deallocate(), into);
+        }
+        Request::CreateChannel { context } => {
+            let made = Context::of(process, context).create_completion_channel();
+            put_answer(&made.map(|channel| channel.key()), into);
+        }
+        Request::DestroyChannel { channel } => {
+            put_answer(&CompletionChannel::of(process, channel).destroy(), into);
+        }
+        Request::NextEvent { channel, waits } => {
+            let channel = CompletionChannel::of(process, channel);
+            let event = match waits {
+                true => channel.next_event(None),
+                false => channel.try_next_event(),
+            };
+            put_answer(&event, into);
+        }
+        Request::CreateQueue { context, options } => {
+            let options = options.map(|channel| CompletionChannel::of(process, *channel));
+            let made = Context::of(process, context).create_completion_queue(&options);
+            put_answer(&made.map(|queue| queue.key()), into);
+        }
+        Request::DestroyQueue { queue } => {
+            put_answer(&CompletionQueue::of(process, queue).destroy(), into);
+        }
+        Request::Entries { queue } => {
+            put_answer(&CompletionQueue::of(process, queue).entries(), into);
+        }
+        Request::Resize { queue, entries } => {
+            put_answer(&CompletionQueue::of(process, queue).resize(entries), into);
+        }
+        Request::Arm {
+            queue,
+            is_solicited_only,
+        } => {
+            let queue = CompletionQueue::of(process, queue);
+            put_answer(&queue.arm(is_solicited_only), into);
+        }
+        Request::Poll { queue, most } => {
+            let found = poll(process, &asker.looks, queue, most);
+            put_answer(&found, into);
+        }
+        Request::Acknowledge { queue, count } => {
+            CompletionQueue::of(process, queue).acknowledge_events(count);
+            put_answer(&Ok(()), into);
+        }
+        Request::AcknowledgeAsync { owner, count } => {
+            match owner {
+                AsyncOwner::Queue(key) => {
+                    CompletionQueue::of(process, key).acknowledge_async_events(count);
+                }
+                AsyncOwner::Pair(key) => {
+                    QueuePair::of(process, key).acknowledge_async_events(count)
+                }
+                AsyncOwner::Shared(key) => {
+                    SharedReceiveQueue::of(process, key).acknowledge_async_events(count);
+                }
+            }
+            put_answer(&Ok(()), into);
+        }
+        Request::Register {
+            domain,
+            address,
+            length,
+            iova,
+            access,
+        } => {
+            let address = asker.memory.name(address);
+            let domain = ProtectionDomain::of(process, domain);
+            // SAFETY: the memory is the client's, which is read and written by copies of the
+            // kernel; where it is not there, these fail.
+            let made = unsafe { domain.register_memory(address, length, iova, access) };
+            put_answer(
+                &made.map(|region| (region.key(), region.memory_key())),
+                into,
+            );
+        }
+        Request::Reregister {
+            region,
+            flags,
+            domain,
+            address,
+            length,
+            access,
+        } => {
+            let address = asker.memory.name(address);
+            let domain = domain.map(|domain| ProtectionDomain::of(process, domain));
+            let region = MemoryRegion::of(process, region);
+            // SAFETY: as for `Register`.
+            let done =
+                unsafe { region.reregister(flags, domain.as_ref(), address, length, access) };
+            put_answer(&done, into);
+        }
+        Request::Deregister { region } => {
+            put_answer(&MemoryRegion::of(process, region).deregister(), into);
+        }
+        Request::CreateAddress { domain, attributes } => {
+            let made = ProtectionDomain::of(process, domain).create_address_handle(&attributes);
+            put_answer(&made.map(|address| address.key()), into);
+        }
+        Request::DestroyAddress { address } => {
+            put_answer(&AddressHandle::of(process, address).destroy(), into);
+        }
+        Request::CreateShared {
+            domain,
+            attributes,
+            cookie,
+        } => {
+            let domain = ProtectionDomain::of(process, domain);
+            let made = domain.create_shared_receive_queue(&attributes, cookie);
+            put_answer(&made.map(|shared| shared.key()), into);
+        }
+        Request::ModifyShared {
+            shared,
+            attributes,
+            mask,
+        } => {
+            let shared = SharedReceiveQueue::of(process, shared);
+            put_answer(&shared.modify(&attributes, mask), into);
+        }
+        Request::QueryShared { shared } => {
+            put_answer(&SharedReceiveQueue::of(process, shared).query(), into);
+        }
+        Request::DestroyShared { shared } => {
+            put_answer(&SharedReceiveQueue::of(process, shared).destroy(), into);
+        }
+        Request::PostShared { shared, receive } => {
+            let shared = SharedReceiveQueue::of(process, shared);
+            put_answer(&shared.post_receive(&receive_of(&receive)), into);
+        }
+        Request::CreatePair { domain, options } => {
+            let options = options.map(
+                |queue| CompletionQueue::of(process, *queue),
+                |shared| SharedReceiveQueue::of(process, *shared),
+            );
+            let made = ProtectionDomain::of(process, domain).create_queue_pair(&options);
+            put_answer(&made.map(|pair| (pair.key(), pair.number())), into);
+        }
+        Request::Modify {
+            pair,
+            attributes,
+            mask,
+        } => {
+            let pair = QueuePair::of(process, pair);
+            put_answer(&pair.modify(&attributes, mask), into);
+        }
+        Request::Query { pair } => put_answer(&QueuePair::of(process, pair).query(), into),
+        Request::DestroyPair { pair } => {
+            put_answer(&QueuePair::of(process, pair).destroy(), into);
+        }
+        Request::PostSends { pair, mut sends } => {
+            put_answer(&post(process, pair, &mut sends), into);
+        }
+        Request::PostReceive { pair, receive } => {
+            let pair = QueuePair::of(process, pair);
+            put_answer(&pair.post_receive(&receive_of(&receive)), into);
+        }
+    }
+    bytes
+}
+
+pub(crate) fn opened_of(opened: &Opened) -> MutexGuard<'_, Vec<Key>> {
+    opened.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long to wait for an event.
+const fn limit(waits: bool) -> Option<Duration> {
+    match waits {
+        true => None,
+        false => Some(Duration::ZERO),
+    }
+}
+
+fn describe(process: &Process) -> Result<Description> {
+    let device = process.rdma()?;
+    Ok(Description {
+        host: process.host(),
+        gid: device.gid(),
+        limits: device.limits(),
+    })
+}
+
+fn open(process: &Process, asker: &Asker) -> Result<Key> {
+    let key = process.rdma()?.open()?.key();
+    opened_of(&asker.opened).push(key);
+    Ok(key)
+}
+
+fn poll(process: &Process, looks: &Looks, queue: Key, most: u32) -> Result<Vec<Completion>> {
+    let most = most.min(COMPLETIONS_MAX) as usize;
+    let mut found = vec![Completion::default(); most];
+    let now = process.time();
+    let spell = || looks.lock().unwrap_or_else(PoisonError::into_inner);
+    let often = spell().next(queue, now);
+    let count = CompletionQueue::of(process, queue).poll_often(&mut found, often)?;
+    found.truncate(count);
+    if count == 0 {
+        spell().note(queue, now, process.time());
+    }
+    Ok(found)
+}
+
+fn receive_of(receive: &viaduct_calls::Receive) -> ReceiveRequest<'_> {
+    ReceiveRequest {
+        request: receive.request,
+        elements: &receive.elements,
+    }
+}
+
+fn post(process: &Process, pair: Key, sends: &mut [Send]) -> Result<()> {
+    for send in &mut *sends {
+        if send.flags & flags::send::INLINE != 0 {
+            bring_inline(send)?;
+        }
+    }
+    let handles: Vec<Option<AddressHandle>> = sends
+        .iter()
+        .map(|send| Some(AddressHandle::of(process, send.datagram?.address)))
+        .collect();
+    let requests: Vec<SendRequest<'_>> = sends
+        .iter()
+        .zip(&handles)
+        .map(|(send, handle)| request_of(send, handle.as_ref()))
+        .collect();
+    // SAFETY: the elements of an inline send name the bytes that came with it, which live until
+    // this returns.
+    unsafe { QueuePair::of(process, pair).post_sends(&requests) }
+}
+
+/// Has the elements of an inline send name the bytes that came with it.
+fn bring_inline(send: &mut Send) -> Result<()> {
+    if bytes_of(&send.elements) != send.inline.len() as u64 {
+        let reason = "more bytes than a send may bring with it";
+        return Err(Error::new(errno::EINVAL, reason));
+    }
+    let mut bytes: &[u8] = &send.inline;
+    for element in &mut send.elements {
+        let (own, rest) = bytes.split_at(element.length as usize);
+        element.address = own.as_ptr().expose_provenance() as u64;
+        bytes = rest;
+    }
+    Ok(())
+}
+
+fn request_of<'a>(send: &'a Send, handle: Option<&'a AddressHandle>) -> SendRequest<'a> {
+    let elements: &[ScatterGatherElement] = &send.elements;
+    let mut request = SendRequest::new(send.request, send.opcode)
+        .with_elements(elements)
+        .with_flags(send.flags)
+        .with_remote(send.remote_address, send.remote_key);
+    request.immediate = send.immediate;
+    request.compare_add = send.compare_add;
+    request.swap = send.swap;
+    request.datagram = send
+        .datagram
+        .as_ref()
+        .zip(handle)
+        .map(|(datagram, address)| DatagramDestination {
+            address,
+            queue_pair: datagram.queue_pair,
+            queue_key: datagram.queue_key,
+        });
+    request
+}

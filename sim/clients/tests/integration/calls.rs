@@ -1,0 +1,335 @@
+//! Programs over the handles, with what they exchange through their own memory.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use viaduct_calls::{
+    CompletionQueue, CompletionQueueOptions, Context, Device, MemoryRegion, ProtectionDomain,
+    QueuePair, QueuePairOptions, SendRequest,
+};
+use viaduct_programs::Simulation;
+use viaduct_programs::verbs::flags::{access, send};
+use viaduct_programs::verbs::{
+    AddressAttributes, Capabilities, Completion, CompletionStatus, Key, QueuePairAttributes,
+    QueuePairType, ReceiveRequest, ScatterGatherElement, SendOpcode, errno,
+};
+
+use crate::turns::{compute, line, now, run, run_on};
+
+pub(crate) const RIGHTS: u32 = access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_READ;
+
+pub(crate) fn simulation(hosts: u32) -> Simulation {
+    let config = viaduct_scenario::load_programs("rnic-gen5", None, hosts);
+    Simulation::new(config.expect("a preset"))
+}
+
+/// What a program of perftest has.
+pub(crate) struct End {
+    pub(crate) context: Context,
+    pub(crate) domain: ProtectionDomain,
+    pub(crate) sends: CompletionQueue,
+    pub(crate) receives: CompletionQueue,
+    pub(crate) pair: QueuePair,
+    pub(crate) memory: Box<[u8]>,
+    pub(crate) region: MemoryRegion,
+}
+
+impl End {
+    pub(crate) fn new(kind: QueuePairType, bytes: usize) -> Self {
+        let context = Device::at(line()).unwrap().open().unwrap();
+        let queue = |entries| {
+            let options = CompletionQueueOptions {
+                entries,
+                ..Default::default()
+            };
+            context.create_completion_queue(&options).unwrap()
+        };
+        let (sends, receives) = (queue(128), queue(512));
+        let domain = context.allocate_protection_domain().unwrap();
+        let memory = vec![0; 2 * bytes].into_boxed_slice();
+        let address = memory.as_ptr().expose_provenance() as u64;
+        // SAFETY: the memory stays with the region.
+        let region =
+            unsafe { domain.register_memory(address, memory.len() as u64, address, RIGHTS) };
+        let options = QueuePairOptions {
+            kind,
+            capabilities: Capabilities {
+                max_send_requests: 128,
+                max_receive_requests: 512,
+                max_send_elements: 1,
+                max_receive_elements: 1,
+                max_inline_bytes: 236,
+            },
+            send_queue: sends,
+            receive_queue: receives,
+            shared_receive_queue: None,
+            is_every_send_signaled: false,
+            cookie: 0,
+        };
+        Self {
+            pair: domain.create_queue_pair(&options).unwrap(),
+            context,
+            domain,
+            sends,
+            receives,
+            region: region.unwrap(),
+            memory,
+        }
+    }
+
+    pub(crate) fn raise(&self, peer: u32) {
+        let attributes = QueuePairAttributes {
+            access_flags: RIGHTS,
+            max_read_atomic: 16,
+            max_destination_read_atomic: 16,
+            ..QueuePairAttributes::connection(peer)
+        };
+        self.pair.raise(&attributes).unwrap();
+    }
+
+    pub(crate) fn element(&self, from: usize, bytes: usize) -> ScatterGatherElement {
+        ScatterGatherElement {
+            address: self.address() + from as u64,
+            length: bytes as u32,
+            local_key: self.region.memory_key(),
+        }
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.memory.as_ptr().addr() as u64
+    }
+
+    pub(crate) fn receive(&self, from: usize, bytes: usize) {
+        let elements = [self.element(from, bytes)];
+        let receive = ReceiveRequest {
+            request: 1,
+            elements: &elements,
+        };
+        self.pair.post_receive(&receive).unwrap();
+    }
+
+    /// What lies in its memory, of which the kernel may have written.
+    pub(crate) fn bytes(&self, from: usize, bytes: usize) -> Vec<u8> {
+        let start = &raw const self.memory[from..from + bytes];
+        // SAFETY: inside of its memory, while no turn of anybody else is on.
+        unsafe { &*start }.to_vec()
+    }
+}
+
+/// Looks until a completion comes.
+pub(crate) fn done(queue: &CompletionQueue) -> Completion {
+    let mut found = [Completion::default(); 1];
+    while queue.poll(&mut found).unwrap() == 0 {}
+    assert_eq!(found[0].status, CompletionStatus::Success, "{found:?}");
+    found[0]
+}
+
+/// Tells the peer's program something outside of the simulation, as over a socket. Whoever waits
+/// looks now and then: threads that wait for each other must give their turns.
+pub(crate) struct Socket<T>(pub(crate) Sender<T>, pub(crate) Receiver<T>);
+
+impl<T> Socket<T> {
+    pub(crate) fn pair() -> (Self, Self) {
+        let ((near, far_end), (far, near_end)) = (channel(), channel());
+        (Self(near, near_end), Self(far, far_end))
+    }
+
+    pub(crate) fn exchange(&self, own: T, device: &Device) -> T {
+        self.0.send(own).unwrap();
+        loop {
+            if let Ok(found) = self.1.try_recv() {
+                return found;
+            }
+            // Any call gives the turn when others are behind.
+            compute(1_000_000);
+            drop(device.open().unwrap().close());
+        }
+    }
+}
+
+#[test]
+fn a_message_comes_from_the_memory_of_one_client_into_that_of_another() {
+    let (near, far) = Socket::pair();
+    let sends = move || {
+        let mut end = End::new(QueuePairType::Rc, 64);
+        end.memory[..5].copy_from_slice(b"hello");
+        let peer = near.exchange(end.pair.number(), &end.context.device());
+        end.raise(peer);
+        near.exchange(0, &end.context.device());
+        let elements = [end.element(0, 5)];
+        let request = SendRequest::new(7, SendOpcode::Send)
+            .with_elements(&elements)
+            .with_flags(send::SIGNALED);
+        let before = now();
+        // SAFETY: nothing is inline.
+        unsafe { end.pair.post_send(&request) }.unwrap();
+        assert_eq!(done(&end.sends).request, 7);
+        // There and back over the network, and no more.
+        let spent = now() - before;
+        assert!((1_000_000..10_000_000).contains(&spent), "{spent} ps");
+        end.context.close().unwrap();
+    };
+    let receives = move || {
+        let end = End::new(QueuePairType::Rc, 64);
+        let peer = far.exchange(end.pair.number(), &end.context.device());
+        end.raise(peer);
+        end.receive(0, 64);
+        far.exchange(0, &end.context.device());
+        let completion = done(&end.receives);
+        assert_eq!(
+            (completion.byte_length, &*end.bytes(0, 5)),
+            (5, &b"hello"[..])
+        );
+        end.context.close().unwrap();
+    };
+    let clients = run(simulation(2), vec![Box::new(sends), Box::new(receives)]);
+    assert_eq!(clients.simulation().counts().messages, 1);
+}
+
+#[test]
+fn an_inline_datagram_has_the_bytes_of_when_it_was_posted() {
+    let (near, far) = Socket::pair();
+    let key = 0x1234;
+    let raise = move |end: &End| {
+        let attributes = QueuePairAttributes {
+            queue_key: key,
+            ..QueuePairAttributes::connection(0)
+        };
+        end.pair.raise(&attributes).unwrap();
+    };
+    let sends = move || {
+        let mut end = End::new(QueuePairType::Ud, 64);
+        raise(&end);
+        let peer = near.exchange((end.pair.number(), [0; 16]), &end.context.device());
+        let mut attributes = AddressAttributes {
+            is_global: true,
+            port: 1,
+            ..AddressAttributes::default()
+        };
+        attributes.route.destination_gid = peer.1;
+        let address = end.domain.create_address_handle(&attributes).unwrap();
+        end.memory[..5].copy_from_slice(b"first");
+        let elements = [end.element(0, 5)];
+        let mut request = SendRequest::new(7, SendOpcode::Send)
+            .with_elements(&elements)
+            .with_flags(send::SIGNALED | send::INLINE);
+        request.datagram = Some(viaduct_calls::DatagramDestination {
+            address,
+            queue_pair: peer.0,
+            queue_key: key,
+        });
+        // SAFETY: the bytes are those of the memory.
+        unsafe { end.pair.post_send(&request) }.unwrap();
+        end.memory[..5].copy_from_slice(b"later");
+        done(&end.sends);
+    };
+    let receives = move || {
+        let end = End::new(QueuePairType::Ud, 64);
+        raise(&end);
+        end.receive(0, 64);
+        let gid = end.context.device().description().gid;
+        far.exchange((end.pair.number(), gid), &end.context.device());
+        // Behind the header of its route.
+        assert_eq!(done(&end.receives).byte_length, 45);
+        assert_eq!(end.bytes(40, 5), b"first");
+    };
+    run(simulation(2), vec![Box::new(sends), Box::new(receives)]);
+}
+
+#[test]
+fn whoever_sleeps_for_an_event_is_woken_by_the_completion() {
+    let (near, far) = Socket::pair();
+    let sends = move || {
+        let end = End::new(QueuePairType::Rc, 64);
+        let peer = near.exchange(end.pair.number(), &end.context.device());
+        end.raise(peer);
+        near.exchange(0, &end.context.device());
+        compute(50_000_000);
+        let elements = [end.element(0, 5)];
+        let request = SendRequest::new(7, SendOpcode::Send).with_elements(&elements);
+        // SAFETY: nothing is inline.
+        unsafe { end.pair.post_send(&request) }.unwrap();
+        // It is alive until the message is there.
+        compute(50_000_000);
+        end.context.close().unwrap();
+    };
+    let receives = move || {
+        let end = End::new(QueuePairType::Rc, 64);
+        let channel = end.context.create_completion_channel().unwrap();
+        let options = CompletionQueueOptions {
+            entries: 16,
+            cookie: 0xc0,
+            channel: Some(channel),
+            ..Default::default()
+        };
+        let queue = end.context.create_completion_queue(&options).unwrap();
+        let options = QueuePairOptions {
+            receive_queue: queue,
+            ..end.pair.query().unwrap().1
+        };
+        let pair = end.domain.create_queue_pair(&options).unwrap();
+        let end = End { pair, ..end };
+        let peer = far.exchange(end.pair.number(), &end.context.device());
+        end.raise(peer);
+        end.receive(0, 64);
+        queue.arm(false).unwrap();
+        far.exchange(0, &end.context.device());
+        let before = now();
+        assert_eq!(channel.next_event().unwrap(), 0xc0);
+        assert!(now() - before >= 50_000_000);
+        assert_eq!(done(&queue).byte_length, 5);
+        queue.acknowledge_events(1);
+    };
+    run(simulation(2), vec![Box::new(sends), Box::new(receives)]);
+}
+
+#[test]
+fn two_clients_of_one_host_have_memory_of_their_own() {
+    // Both register the same addresses, as programs without random layouts do.
+    let (near, far) = Socket::pair();
+    let program = |socket: Socket<u32>, is_first: bool| {
+        move || {
+            let end = End::new(QueuePairType::Rc, 64);
+            let peer = socket.exchange(end.pair.number(), &end.context.device());
+            end.raise(peer);
+            end.receive(0, 64);
+            socket.exchange(0, &end.context.device());
+            if is_first {
+                let elements = [end.element(64, 8)];
+                let request = SendRequest::new(7, SendOpcode::Send)
+                    .with_elements(&elements)
+                    .with_flags(send::SIGNALED);
+                // SAFETY: nothing is inline.
+                unsafe { end.pair.post_send(&request) }.unwrap();
+                done(&end.sends);
+            } else {
+                done(&end.receives);
+            }
+        }
+    };
+    let programs: Vec<(u32, Box<dyn FnOnce() + Send>)> = vec![
+        (1, Box::new(program(near, true))),
+        (1, Box::new(program(far, false))),
+    ];
+    let clients = run_on(simulation(2), programs);
+    assert_eq!(clients.simulation().counts().messages, 1);
+}
+
+#[test]
+fn what_a_client_leaves_behind_goes_with_it() {
+    let (tells, told) = channel();
+    let leaves = move || {
+        let end = End::new(QueuePairType::Rc, 64);
+        end.raise(end.pair.number());
+        tells.send(end.pair.number()).unwrap();
+        // Neither closes nor destroys anything.
+        std::mem::forget(end);
+    };
+    let clients = run(simulation(1), vec![Box::new(leaves)]);
+    let process = clients.simulation().process(0);
+    let first = process.rdma().unwrap().limits().first_number;
+    assert_eq!(told.recv().unwrap(), first);
+    // The first context of an adapter, and the first life of its place.
+    let context = viaduct_programs::verbs::Context::of(&process, Key::from_bits(1 << 32));
+    let gone = context.allocate_protection_domain().unwrap_err();
+    assert_eq!(gone.errno(), errno::EINVAL);
+}

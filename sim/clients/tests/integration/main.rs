@@ -1,0 +1,8 @@
+//! What clients ask of a simulation, over threads of this process: their handles are those that
+//! `libibverbs` has, and turns are given in the order of their clocks.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod calls;
+mod figures;
+mod turns;

@@ -1,0 +1,208 @@
+//! Programs that run elsewhere, in processes of their own.
+//!
+//! Each of their threads has a [`Deputy`] here: a blocking program on its host that does what the
+//! thread asks for, one call after the other, and waits between them without time's going on. So a
+//! call costs what it costs a program that runs here, and waits as it does. Whoever holds the
+//! threads says how far time may go: [`Simulation::run_until`] takes the place of
+//! [`Simulation::run`].
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use viaduct_engine::Time;
+
+use crate::executor::{Current, Program, Simulation, SimulationError, current, suspend};
+use crate::process::Process;
+use crate::tasks::TaskId;
+
+/// Memory of programs that run elsewhere.
+pub trait MemoryElsewhere: fmt::Debug + Send + Sync {
+    /// Reads bytes at an address of a program's.
+    fn read(&self, owner: Owner, address: u64, into: &mut [u8]);
+
+    /// Writes bytes at an address of a program's.
+    fn write(&self, owner: Owner, address: u64, bytes: &[u8]);
+}
+
+/// A program elsewhere, as regions of its memory name it: by the bits of their addresses that no
+/// program uses.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Owner(u16);
+
+/// Bits of an address that programs use: on x86-64 the 47 of user space.
+const ADDRESS_BITS: u32 = 48;
+
+impl Owner {
+    /// How many there can be.
+    pub const MAX: u16 = u16::MAX - 1;
+
+    /// The one of a number, from 0.
+    ///
+    /// # Panics
+    ///
+    /// If there cannot be so many.
+    #[must_use]
+    pub const fn new(number: u16) -> Self {
+        assert!(number < Self::MAX, "too many programs");
+        Self(number + 1)
+    }
+
+    /// Its number, from 0.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self.0 - 1
+    }
+
+    /// An address of its memory, which says whose it is.
+    #[must_use]
+    pub const fn name(self, address: u64) -> u64 {
+        Self::plain(address) | (self.0 as u64) << ADDRESS_BITS
+    }
+
+    pub(crate) fn of(named: u64) -> Option<Self> {
+        let number = (named >> ADDRESS_BITS) as u16;
+        (number != 0).then_some(Self(number))
+    }
+
+    /// An address as the program has it.
+    pub(crate) const fn plain(named: u64) -> u64 {
+        named & ((1 << ADDRESS_BITS) - 1)
+    }
+}
+
+type Job = Box<dyn FnOnce(&Process) + Send>;
+
+/// What a deputy is to do next.
+type Desk = Arc<Mutex<Option<Job>>>;
+
+/// Stands on a host for a thread of a program that runs elsewhere.
+pub struct Deputy {
+    task: TaskId,
+    desk: Desk,
+}
+
+impl fmt::Debug for Deputy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut deputy = formatter.debug_struct("Deputy");
+        deputy.field("task", &self.task).finish_non_exhaustive()
+    }
+}
+
+fn locked(desk: &Desk) -> std::sync::MutexGuard<'_, Option<Job>> {
+    desk.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Simulation {
+    /// Where the memory of programs is that run elsewhere.
+    pub fn set_memory_elsewhere(&self, memory: Arc<dyn MemoryElsewhere>) {
+        self.lock().programs.memory_elsewhere = Some(memory);
+    }
+
+    /// A new deputy on a host; none if the host is dead. From now on no program waits in place:
+    /// time goes on in [`Simulation::run_until`] alone.
+    ///
+    /// # Errors
+    ///
+    /// [`SimulationError::NoStack`].
+    ///
+    /// # Panics
+    ///
+    /// If there is no such host.
+    pub fn deputy(&mut self, host: u32) -> Result<Option<Deputy>, SimulationError> {
+        let process = self.process(host);
+        self.lock().programs.is_driven = true;
+        let desk = Desk::default();
+        let its = Arc::clone(&desk);
+        let body = move || work(&process, &its);
+        let task = self.process(host).start(Program::Blocking(Box::new(body)));
+        self.run_ready()?;
+        Ok(task.map(|task| Deputy { task, desk }))
+    }
+
+    /// Has a deputy do something now, for a thread whose clock shows `moment`: what that is ahead
+    /// of the processor, the thread has computed. The job ends before this returns, unless it waits
+    /// for time to go on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Simulation::run`].
+    pub fn ask(
+        &mut self,
+        deputy: &Deputy,
+        moment: Time,
+        job: impl FnOnce(&Process) + Send + 'static,
+    ) -> Result<(), SimulationError> {
+        *locked(&deputy.desk) = Some(Box::new(move |process| {
+            process.compute_until(moment);
+            job(process);
+        }));
+        self.lock().programs.tasks.wake(deputy.task);
+        self.run_ready()
+    }
+
+    /// A deputy is no longer needed. What it does is left where it stands.
+    pub fn dismiss(&mut self, deputy: Deputy) {
+        self.bury(deputy.task);
+    }
+
+    /// When something happens next, if nobody asks for anything.
+    #[must_use]
+    pub fn next_event(&self) -> Option<Time> {
+        self.lock().next_time()
+    }
+
+    /// Lets time go on to a moment, or until `is_enough` says so; where it is then. What happens at
+    /// that moment has happened.
+    ///
+    /// # Errors
+    ///
+    /// As [`Simulation::run`].
+    pub fn run_until(
+        &mut self,
+        moment: Time,
+        is_enough: impl Fn() -> bool,
+    ) -> Result<Time, SimulationError> {
+        loop {
+            self.run_ready()?;
+            if is_enough() || !self.step(moment)? {
+                return Ok(self.time());
+            }
+        }
+    }
+}
+
+/// Does what lies on the desk, and waits for more.
+fn work(process: &Process, desk: &Desk) {
+    loop {
+        let job = locked(desk).take();
+        match job {
+            Some(job) => job(process),
+            None => process.park(),
+        }
+        if current().is_none() {
+            // The simulation is being dropped, and this stack with it.
+            return;
+        }
+    }
+}
+
+impl Process {
+    /// Waits until somebody wakes the program.
+    fn park(&self) {
+        let Some(current) = current().filter(Current::may_block) else {
+            return;
+        };
+        let mut cluster = self.lock();
+        cluster.programs.tasks.wait(current.task, false);
+        cluster.let_go(|| suspend(current));
+    }
+
+    /// Has the processor busy until a moment, if it is not.
+    fn compute_until(&self, moment: Time) {
+        let mut cluster = self.lock();
+        let from = self.local(&mut cluster);
+        if moment > from {
+            self.spend(&mut cluster, moment - from);
+        }
+    }
+}
