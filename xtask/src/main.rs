@@ -5,6 +5,7 @@
 //! there are processors.
 
 mod licence;
+mod mentions;
 mod metadata;
 mod released;
 mod shells;
@@ -51,7 +52,8 @@ usage: cargo xtask COMMAND
 
   tidy      dependency walls, licences, and the rules of the tree; builds nothing
   docs      every command shown in README.md and docs/ runs as shown (`docs README.md` runs
-            one page), and what that builds for release has no rule that a test can break
+            one page), commands, options and keys named there exist, and what that builds for
+            release has no rule that a test can break
   test      every test of the workspace, several test programs at once; flags after it are cargo's";
 
 fn main() -> ExitCode {

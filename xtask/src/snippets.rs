@@ -23,7 +23,7 @@ use std::time::Instant;
 use crate::metadata::{Metadata, Target};
 use crate::shells::{Example, Shell, Shells};
 use crate::side_by_side::{Ended, side_by_side, workers};
-use crate::{Finding, Findings, ScratchDirectory, build, build_viaduct, cargo};
+use crate::{Finding, Findings, ScratchDirectory, build, build_viaduct, cargo, mentions};
 
 /// Programs whose commands are run.
 const RUN: &[&str] = &[
@@ -73,11 +73,14 @@ pub(crate) fn run_all(metadata: &Metadata, named: &[String]) -> Findings {
     let examples = metadata.target_directory.join("debug/examples");
     let begin = Instant::now();
     let meeting = Mutex::new(());
+    let paths = pages.iter().map(|page| page.path.as_str());
+    let mentioned = mentions::check(root, &viaduct, paths)?;
     let mut findings = side_by_side(pages, workers(), |page| {
         let scratch = ScratchDirectory::new(&format!("docs-{}", page.path.replace('/', "-")))?;
         let shells = Shells::new(root, scratch.path(), binaries, &examples)?;
         run_page(page, &shells, scratch.path(), &makefile, &meeting)
     })?;
+    findings.extend(mentioned);
     findings.extend(check_listings(root, &viaduct)?);
     println!("docs: {:.1} s", begin.elapsed().as_secs_f64());
     Ok(findings)
