@@ -50,7 +50,7 @@ pub(super) fn page(explained: &ExplainedPath<'_>, headline: &str, command: &str)
             Section::new("parts", "Where the time goes", vec![parts(explained)]),
             Section::new(
                 "ranks",
-                "At whom it goes",
+                "Whose time it is",
                 vec![
                     Block::Table(table_of(rank_table(explained, RANKS_MAX))),
                     through_ranks(path.start, &path.steps),

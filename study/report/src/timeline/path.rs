@@ -1,4 +1,4 @@
-//! The critical path of an application on a time line: once as a whole, once at whom it is.
+//! The critical path of an application on a time line: once as a whole, once by rank and processor.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ pub fn critical_path_timeline(explained: &ExplainedPath<'_>) -> Vec<u8> {
     let mut tracks = vec![
         group(whole_group, "critical path"),
         track(WHOLE, "all steps", whole_group),
-        group(rank_group, "critical path, at whom"),
+        group(rank_group, "critical path, by rank"),
     ];
     for ((uuid, name), number) in ranks.values_mut().zip(rank_group + 1..) {
         *uuid = number;
