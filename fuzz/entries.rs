@@ -7,8 +7,9 @@
 use viaduct_cluster::bounds::load_bounds;
 use viaduct_cluster::config::Arrivals;
 use viaduct_cluster::workload::parse_size_cdf;
+use viaduct_operations::chakra::{Groups, read_rank, repeat, write_json};
 use viaduct_operations::loggops::{Parameters, replay};
-use viaduct_operations::{check, goal as file};
+use viaduct_operations::{check, goal as file, trace};
 use viaduct_scenario::{Override, Study, message_list_csv, parse_preset, parse_study};
 use viaduct_topology::{
     GraphFormat, GraphRouting, HostId, LinkId, Topology, TopologyError, parse_edge_list,
@@ -33,6 +34,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
     ("size_cdf", size_cdf),
     ("message_list", message_list),
     ("goal", goal),
+    ("chakra", chakra),
 ];
 
 /// Runs one entry; bytes that are no text are none of its business.
@@ -241,5 +243,41 @@ fn goal(text: &str) {
             !is_ring || outcome.stalled.is_some(),
             "a ring came to its end"
         );
+    }
+}
+
+/// A trace, in JSON or as hexadecimal digits of its bytes: what is accepted is written and read
+/// again to the same, and where ranks can do it together, they come to an end.
+fn chakra(text: &str) {
+    let digits = || text.chars().filter_map(|it| it.to_digit(16));
+    let bytes: Vec<u8> = match text.starts_with('{') {
+        true => text.as_bytes().to_vec(),
+        false => {
+            let pairs = digits().step_by(2).zip(digits().skip(1).step_by(2));
+            pairs.map(|(high, low)| (high << 4 | low) as u8).collect()
+        }
+    };
+    let first = match read_rank(&mut &*bytes) {
+        Ok(first) => first,
+        Err(error) => {
+            assert!(!error.to_string().is_empty(), "refused without a reason");
+            return;
+        }
+    };
+    let mut written = Vec::new();
+    write_json(&first, &mut written).expect("memory can be written");
+    let again = read_rank(&mut &*written).expect("what was written is read");
+    let mut twice = Vec::new();
+    write_json(&again, &mut twice).expect("memory can be written");
+    assert_eq!(written, twice, "written and read again");
+    let Ok(joined) = repeat(&first, 3, &Groups::default()) else {
+        return;
+    };
+    let Ok(graph) = trace::graph(&joined, &trace::Options::default()) else {
+        return;
+    };
+    assert_eq!(check::check(&graph), [], "it has all that it waits for");
+    if let Ok(outcome) = replay(&graph, &Parameters::default()) {
+        assert!(outcome.stalled.is_none(), "it does not come to its end");
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::chakra::ChakraArguments;
 use crate::collective::CollectiveArguments;
 use crate::compare::CompareArguments;
 use crate::fit::FitArguments;
@@ -103,6 +104,13 @@ pub(crate) enum Command {
         viaduct goal to-binary program.goal program.bin\n  \
         viaduct goal replay program.goal --latency \"2500 ns\"")]
     Goal(GoalArguments),
+    /// Describe Chakra execution traces of training steps, or write them as GOAL files
+    #[command(
+        after_help = "Examples:\n  viaduct chakra info step.0.et --ranks 64\n  \
+        viaduct chakra info step --groups groups.json\n  \
+        viaduct chakra to-goal step step.goal --all-reduce double-tree"
+    )]
+    Chakra(ChakraArguments),
     /// Say how long a collective operation takes without a network, or write its GOAL file
     #[command(after_help = "Examples:\n  \
         viaduct collective all-reduce --algorithm ring --ranks 1024 --bytes \"16 MiB\"\n  \

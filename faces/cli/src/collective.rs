@@ -6,12 +6,12 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use viaduct_operations::collective::{Algorithm, Collective, PIECES, Request, graph};
 use viaduct_operations::loggops::replay;
-use viaduct_operations::{Graph, Kind, goal};
+use viaduct_operations::{Graph, Kind};
 use viaduct_report::count;
 use viaduct_scenario::format_time;
 
 use crate::failure::{Exit, Failure};
-use crate::goal::{LoggopsArguments, Writer, size, write_file};
+use crate::goal::{LoggopsArguments, size, write_graph};
 use crate::output;
 
 #[derive(Args, Debug)]
@@ -26,9 +26,12 @@ pub(crate) struct CollectiveArguments {
     #[arg(long, value_name = "N")]
     ranks: u32,
     /// The vector: of an all-gather all that a rank gets, of a reduce-scatter and an all-to-all
-    /// all that it has
+    /// all that it has, of a gather and a scatter all that the root gets or has
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1 MiB")]
     bytes: u64,
+    /// The rank that has what all get, or gets what all have
+    #[arg(long, value_name = "RANK", default_value_t = 0)]
+    root: u32,
     /// In how many pieces a half goes through a double tree
     #[arg(long, value_name = "N", default_value_t = PIECES)]
     pieces: u32,
@@ -50,17 +53,13 @@ pub(crate) fn collective(arguments: &CollectiveArguments) -> Result<Exit, Failur
     let named = named.and_then(|name| Algorithm::ALL.into_iter().find(|it| it.name() == name));
     let request = Request {
         algorithm: named.unwrap_or(usual.algorithm),
+        root: arguments.root,
         pieces: arguments.pieces,
         ..usual
     };
     let graph = graph(&request).map_err(Failure::plain)?;
     if let Some(target) = &arguments.goal {
-        let is_binary = target.extension().is_some_and(|it| it == "bin");
-        let write: Writer = match is_binary {
-            true => goal::write_binary,
-            false => goal::write_text,
-        };
-        write_file(&graph, target, write)?;
+        write_graph(&graph, target)?;
         return Ok(Exit::Fine);
     }
     let outcome = replay(&graph, &arguments.loggops.parameters()).map_err(Failure::plain)?;

@@ -201,15 +201,25 @@ fn info(file: &Path) -> Result<Exit, Failure> {
 }
 
 /// A form of GOAL files.
-pub(crate) type Writer = fn(&Graph, &mut dyn std::io::Write) -> std::io::Result<()>;
+type Writer = fn(&Graph, &mut dyn std::io::Write) -> std::io::Result<()>;
 
 fn convert(file: &Path, target: &Path, write: Writer) -> Result<Exit, Failure> {
     write_file(&read(file)?, target, write)?;
     Ok(Exit::Fine)
 }
 
+/// Writes a graph to a file: a text, or binary if its name ends in `.bin`.
+pub(crate) fn write_graph(graph: &Graph, target: &Path) -> Result<(), Failure> {
+    let is_binary = target.extension().is_some_and(|it| it == "bin");
+    let write: Writer = match is_binary {
+        true => goal::write_binary,
+        false => goal::write_text,
+    };
+    write_file(graph, target, write)
+}
+
 /// Writes a graph to a file.
-pub(crate) fn write_file(graph: &Graph, target: &Path, write: Writer) -> Result<(), Failure> {
+fn write_file(graph: &Graph, target: &Path, write: Writer) -> Result<(), Failure> {
     let written = File::create(target).and_then(|file| {
         let mut file = BufWriter::new(file);
         write(graph, &mut file)?;

@@ -4,6 +4,7 @@
 //! The binary calls it, and so does the Python package, which ships the command.
 
 mod arguments;
+mod chakra;
 mod check;
 mod collective;
 mod compare;
@@ -83,6 +84,7 @@ pub fn main_of(itself: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         Command::Show(arguments) => show::show(arguments),
         Command::Sweep(arguments) => sweep::sweep(arguments),
         Command::Check(arguments) => check::check(arguments),
+        Command::Chakra(arguments) => chakra::chakra(arguments),
         Command::Goal(arguments) => goal::goal(arguments),
         Command::Collective(arguments) => collective::collective(arguments),
         Command::Studies => lists::studies(),

@@ -23,6 +23,7 @@
 //! At the end of a run [`Stalled`] says what has not ended, and who waits for whom.
 
 mod account;
+mod busy;
 mod causes;
 
 use std::collections::BTreeMap;
@@ -162,7 +163,7 @@ impl Operations {
             to_come: BTreeMap::new(),
             to_leave: BTreeMap::new(),
             processors: vec![Time::ZERO; processors],
-            ranks: vec![Rank::default(); graph.ranks() as usize],
+            ranks: vec![Rank::of_processors(graph.processors()); graph.ranks() as usize],
             going: 0,
             ended: 0,
             local_messages: 0,
@@ -441,10 +442,7 @@ impl<P: Programs> Cluster<P> {
             (begin, *free)
         };
         let account = &mut operations.ranks[rank as usize];
-        account.computing = account.computing.saturating_add(end - begin);
-        if processor == 0 {
-            account.computing_first = account.computing_first.saturating_add(end - begin);
-        }
+        account.computes(now, (begin, end), processor);
         if let Some(timed) = operations.timed(id, Activity::Compute) {
             (timed.begin, timed.waited) = (now, begin - now);
         }

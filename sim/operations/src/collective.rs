@@ -3,7 +3,8 @@
 //! | collective | algorithms |
 //! |---|---|
 //! | barrier | dissemination (Hensgen, Finkel, Manber 1988) |
-//! | broadcast, reduce | binomial tree, rank 0 the root |
+//! | broadcast, reduce | binomial tree |
+//! | gather, scatter | direct: the root and each other one |
 //! | all-reduce | ring; recursive doubling; Rabenseifner's; double binary tree (Sanders 2009) |
 //! | all-gather | ring; Bruck |
 //! | reduce-scatter | ring; pairwise |
@@ -37,10 +38,14 @@ pub const RANKS_MAX: u32 = 1 << 24;
 pub enum Collective {
     /// Nobody goes on before all have come.
     Barrier,
-    /// All get what rank 0 has.
+    /// All get what the root has.
     Broadcast,
-    /// Rank 0 gets the sum over all.
+    /// The root gets the sum over all.
     Reduce,
+    /// The root gets what each has.
+    Gather,
+    /// Each gets from the root what that has for it.
+    Scatter,
     /// All get the sum over all.
     AllReduce,
     /// All get what each has.
@@ -53,10 +58,12 @@ pub enum Collective {
 
 impl Collective {
     /// All that there are.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Barrier,
         Self::Broadcast,
         Self::Reduce,
+        Self::Gather,
+        Self::Scatter,
         Self::AllReduce,
         Self::AllGather,
         Self::ReduceScatter,
@@ -70,6 +77,8 @@ impl Collective {
             Self::Barrier => "barrier",
             Self::Broadcast => "broadcast",
             Self::Reduce => "reduce",
+            Self::Gather => "gather",
+            Self::Scatter => "scatter",
             Self::AllReduce => "all-reduce",
             Self::AllGather => "all-gather",
             Self::ReduceScatter => "reduce-scatter",
@@ -83,6 +92,7 @@ impl Collective {
         match self {
             Self::Barrier => &[Algorithm::Dissemination],
             Self::Broadcast | Self::Reduce => &[Algorithm::Binomial],
+            Self::Gather | Self::Scatter => &[Algorithm::Direct],
             Self::AllReduce => &[
                 Algorithm::Ring,
                 Algorithm::RecursiveDoubling,
@@ -95,6 +105,15 @@ impl Collective {
         }
     }
 
+    /// Whether one of its ranks is another than the rest.
+    #[must_use]
+    pub const fn has_root(self) -> bool {
+        matches!(
+            self,
+            Self::Broadcast | Self::Reduce | Self::Gather | Self::Scatter
+        )
+    }
+
     /// What NCCL's tests multiply bytes over time by to get the bus bandwidth: what each rank's
     /// link has to carry at least, over the bytes. Of a barrier 0.
     #[must_use]
@@ -104,7 +123,11 @@ impl Collective {
             Self::Barrier => 0.0,
             Self::Broadcast | Self::Reduce => 1.0,
             Self::AllReduce => 2.0 * others,
-            Self::AllGather | Self::ReduceScatter | Self::AllToAll => others,
+            Self::Gather
+            | Self::Scatter
+            | Self::AllGather
+            | Self::ReduceScatter
+            | Self::AllToAll => others,
         }
     }
 }
@@ -134,11 +157,13 @@ pub enum Algorithm {
     Bruck,
     /// In step k each exchanges with one other rank what is for it.
     Pairwise,
+    /// One rank with all others at once.
+    Direct,
 }
 
 impl Algorithm {
     /// All that there are.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Dissemination,
         Self::Binomial,
         Self::Ring,
@@ -147,6 +172,7 @@ impl Algorithm {
         Self::DoubleTree,
         Self::Bruck,
         Self::Pairwise,
+        Self::Direct,
     ];
 
     /// Its name, as users write it.
@@ -161,6 +187,7 @@ impl Algorithm {
             Self::DoubleTree => "double-tree",
             Self::Bruck => "bruck",
             Self::Pairwise => "pairwise",
+            Self::Direct => "direct",
         }
     }
 }
@@ -181,8 +208,11 @@ pub struct Request {
     /// Between how many ranks.
     pub ranks: u32,
     /// The vector, as NCCL's tests count it: of an all-gather all that a rank gets, of a
-    /// reduce-scatter and an all-to-all all that it has. A barrier has none.
+    /// reduce-scatter and an all-to-all all that it has, of a gather and a scatter all that the
+    /// root gets or has. A barrier has none.
     pub bytes: u64,
+    /// The rank that is another than the rest, if there is one.
+    pub root: u32,
     /// Of the double tree: in how many pieces a half goes.
     pub pieces: u32,
 }
@@ -199,6 +229,7 @@ impl Request {
             algorithm: collective.algorithms()[0],
             ranks,
             bytes,
+            root: 0,
             pieces: PIECES,
         }
     }
@@ -219,6 +250,14 @@ pub enum CollectiveError {
     /// None, or too many.
     #[error("a collective has 1 to {RANKS_MAX} ranks, not {0}")]
     Ranks(u32),
+    /// The root is none of the ranks.
+    #[error("there is no rank {root} to be the root: ranks are 0 to {}", ranks - 1)]
+    Root {
+        /// The root that was named.
+        root: u32,
+        /// How many ranks there are.
+        ranks: u32,
+    },
     /// A double tree in no pieces, or in too many.
     #[error("a half goes in 1 to 65,536 pieces, not {0}")]
     Pieces(u32),
@@ -253,12 +292,29 @@ pub fn graph(request: &Request) -> Result<Graph, CollectiveError> {
     plan(request, false).map(|plan| plan.finish().0)
 }
 
+/// The operations of one rank in it, as those of rank 0 of a graph.
+pub(crate) fn of_rank(request: &Request, rank: u32) -> Result<Graph, CollectiveError> {
+    let mut plan = begin(request, false)?;
+    add_rank(&mut plan, request, rank)?;
+    Ok(plan.finish_one())
+}
+
 fn plan(request: &Request, keeps_parts: bool) -> Result<Plan, CollectiveError> {
+    let mut plan = begin(request, keeps_parts)?;
+    for rank in 0..request.ranks {
+        add_rank(&mut plan, request, rank)?;
+        plan.next_rank();
+    }
+    Ok(plan)
+}
+
+fn begin(request: &Request, keeps_parts: bool) -> Result<Plan, CollectiveError> {
     let Request {
         collective,
         algorithm,
         ranks,
         bytes,
+        root,
         pieces,
     } = *request;
     if !collective.algorithms().contains(&algorithm) {
@@ -273,6 +329,10 @@ fn plan(request: &Request, keeps_parts: bool) -> Result<Plan, CollectiveError> {
     if pieces == 0 || pieces > 1 << 16 {
         return Err(CollectiveError::Pieces(pieces));
     }
+    let root = if collective.has_root() { root } else { 0 };
+    if root >= ranks {
+        return Err(CollectiveError::Root { root, ranks });
+    }
     let (blocks, bytes) = match (collective, algorithm) {
         (Collective::Barrier, _) => (1, 0),
         (Collective::Broadcast | Collective::Reduce, _) | (_, Algorithm::RecursiveDoubling) => {
@@ -282,27 +342,27 @@ fn plan(request: &Request, keeps_parts: bool) -> Result<Plan, CollectiveError> {
         (_, Algorithm::DoubleTree) => (2 * pieces, bytes),
         _ => (ranks, bytes),
     };
-    let mut plan = Plan::new(ranks, blocks, bytes, keeps_parts);
-    for rank in 0..ranks {
-        match (collective, algorithm) {
-            (_, Algorithm::Dissemination) => exchange::dissemination(&mut plan, rank),
-            (Collective::Broadcast, _) => trees::broadcast(&mut plan, rank),
-            (Collective::Reduce, _) => trees::reduce(&mut plan, rank),
-            (_, Algorithm::RecursiveDoubling) => exchange::recursive_doubling(&mut plan, rank),
-            (_, Algorithm::Rabenseifner) => exchange::rabenseifner(&mut plan, rank),
-            (_, Algorithm::DoubleTree) => trees::double_tree(&mut plan, rank),
-            (Collective::AllGather, Algorithm::Bruck) => exchange::gather_bruck(&mut plan, rank),
-            (Collective::AllGather, _) => exchange::gather_ring(&mut plan, rank),
-            (Collective::ReduceScatter, Algorithm::Pairwise) => {
-                exchange::scatter_pairwise(&mut plan, rank)
-            }
-            (Collective::ReduceScatter, _) => exchange::scatter_ring(&mut plan, rank),
-            (Collective::AllToAll, Algorithm::Bruck) => exchange::all_to_all_bruck(&mut plan, rank),
-            (Collective::AllToAll, _) => exchange::all_to_all_pairwise(&mut plan, rank),
-            _ => exchange::scatter_ring(&mut plan, rank)
-                .and_then(|()| exchange::gather_ring(&mut plan, rank)),
-        }?;
-        plan.next_rank();
+    Ok(Plan::new((ranks, root), blocks, bytes, keeps_parts))
+}
+
+/// Adds the operations of a rank to the present one of the plan.
+fn add_rank(plan: &mut Plan, request: &Request, rank: u32) -> Result<(), GraphError> {
+    let rank = plan.place_from_root(rank);
+    match (request.collective, request.algorithm) {
+        (_, Algorithm::Dissemination) => exchange::dissemination(plan, rank),
+        (Collective::Broadcast, _) => trees::broadcast(plan, rank),
+        (Collective::Reduce, _) => trees::reduce(plan, rank),
+        (Collective::Gather, _) => exchange::gather_direct(plan, rank),
+        (Collective::Scatter, _) => exchange::scatter_direct(plan, rank),
+        (_, Algorithm::RecursiveDoubling) => exchange::recursive_doubling(plan, rank),
+        (_, Algorithm::Rabenseifner) => exchange::rabenseifner(plan, rank),
+        (_, Algorithm::DoubleTree) => trees::double_tree(plan, rank),
+        (Collective::AllGather, Algorithm::Bruck) => exchange::gather_bruck(plan, rank),
+        (Collective::AllGather, _) => exchange::gather_ring(plan, rank),
+        (Collective::ReduceScatter, Algorithm::Pairwise) => exchange::scatter_pairwise(plan, rank),
+        (Collective::ReduceScatter, _) => exchange::scatter_ring(plan, rank),
+        (Collective::AllToAll, Algorithm::Bruck) => exchange::all_to_all_bruck(plan, rank),
+        (Collective::AllToAll, _) => exchange::all_to_all_pairwise(plan, rank),
+        _ => exchange::scatter_ring(plan, rank).and_then(|()| exchange::gather_ring(plan, rank)),
     }
-    Ok(plan)
 }

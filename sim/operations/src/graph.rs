@@ -495,6 +495,11 @@ impl Builder {
         self.graph
     }
 
+    /// The graph of those ranks that had a turn.
+    pub(crate) fn finish_here(self) -> Graph {
+        self.graph
+    }
+
     fn begin(&self) -> u32 {
         self.graph.first.last().copied().unwrap_or_default()
     }

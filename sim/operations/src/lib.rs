@@ -7,8 +7,10 @@
 //! which message).
 //!
 //! - [`goal`] reads and writes GOAL files, text and binary.
+//! - [`chakra`] reads Chakra execution traces.
 //! - [`loggops`] carries a graph out without a network, by the LogGOPS model.
 //! - [`collective`] makes the graphs of collective operations.
+//! - [`trace`] makes the graph of what ranks do step by step, with collectives by name.
 //! - [`check`] finds cycles, and sends and receives that cannot match.
 //!
 //! No file is opened here, and nothing depends on a clock, a thread or chance.
@@ -25,6 +27,7 @@
 //! - processor, adapter: which of its host's an operation uses (GOAL's `cpu` and `nic`)
 //! - eager: a send that ends although nobody has posted its receive; rendezvous: one that waits
 
+pub mod chakra;
 pub mod check;
 pub mod collective;
 mod dependencies;
@@ -33,6 +36,7 @@ mod graph;
 pub mod loggops;
 mod matching;
 mod stalled;
+pub mod trace;
 
 pub use dependencies::Dependencies;
 pub use graph::{

@@ -7,20 +7,17 @@ use viaduct_cluster::config::{
 };
 use viaduct_cluster::faults::Detection;
 use viaduct_cluster::workload::{
-    Application, ApplicationError, DistributionError, Interval, LocalLink, MessageList, Pattern,
-    Protocol, SizeDistribution, parse_size_cdf,
+    DistributionError, Interval, MessageList, Pattern, SizeDistribution, parse_size_cdf,
 };
 use viaduct_engine::Time;
 use viaduct_hardware::{BusModel, Completion, Frame, HostModel, MemoryModel, ProcessorModel, Rate};
 use viaduct_network::{
     Buffers, CreditLinks, LinkConfig, Marking, Queueing, Sharing, SwitchModel, WhenFull,
 };
-use viaduct_operations::check::{Fault, cycle};
-use viaduct_operations::collective::{CollectiveError, Request, graph};
-use viaduct_operations::{Graph, goal};
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_topology::{Topology, Waiting};
 
+use crate::application;
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};
 use crate::files::Files;
 use crate::message_list;
@@ -137,7 +134,7 @@ fn complete(settings: &mut Settings, diagnostics: &mut Diagnostics) {
     }
     let is_application = matches!(
         traffic.arrivals.known(),
-        Some(ArrivalKind::Goal | ArrivalKind::Collective)
+        Some(ArrivalKind::Goal | ArrivalKind::Chakra | ArrivalKind::Collective)
     );
     if is_application {
         complete_application(settings);
@@ -350,8 +347,8 @@ fn traffic(
                 ..listed
             });
         }
-        ArrivalKind::Goal | ArrivalKind::Collective => {
-            let application = application(settings, host_count?, drawn)?;
+        ArrivalKind::Goal | ArrivalKind::Chakra | ArrivalKind::Collective => {
+            let application = application::application(settings, host_count?, drawn)?;
             let (start, stop) = (start(traffic)?, traffic.stop.get()?);
             return Ok(TrafficConfig {
                 reliability: traffic.reliability.get()?,
@@ -370,72 +367,6 @@ fn traffic(
         reliability: traffic.reliability.get()?,
         start: start(traffic)?,
         stop: traffic.stop.get()?,
-    })
-}
-
-/// The graph of operations that a study has hosts carry out.
-fn application(
-    settings: &Settings,
-    host_count: u32,
-    drawn: &mut Drawn<'_>,
-) -> Result<Application, Absent> {
-    let (traffic, hosts) = (&settings.traffic, &settings.hosts);
-    let cluster = (host_count, hosts.processes.get()?);
-    let request = match traffic.arrivals.get()? {
-        ArrivalKind::Collective => Some(request(traffic, cluster)?),
-        _ => None,
-    };
-    let (graph, place) = match &request {
-        None => (drawn.goal(&traffic.file)?, traffic.file.place()),
-        Some(request) => (
-            drawn.collective(traffic, request)?,
-            traffic.collective.place(),
-        ),
-    };
-    let local_rate = hosts.local_rate.optional()?;
-    let local_latency = hosts.local_latency.optional()?.unwrap_or(Time::ZERO);
-    let protocol = Protocol {
-        eager_bytes: match traffic.eager.get()? {
-            UNLIMITED => u64::MAX,
-            bytes => bytes.into(),
-        },
-        piece_bytes: settings.adapter.transfer_max().get()?,
-        local: local_rate.map(|rate| LocalLink {
-            rate,
-            latency: local_latency,
-        }),
-    };
-    let made = Application::new(graph, cluster, traffic.placement.get()?, protocol);
-    let made = made.map(|made| match request {
-        Some(request) => made.of_request(request),
-        None => made,
-    });
-    made.map_err(|error| {
-        let told = Diagnostic::error("the cluster cannot carry the graph out").at(place);
-        let told = told.label(error.to_string());
-        drawn.wrong(match error {
-            ApplicationError::WithinHost(_) => told.help(
-                "set hosts.local_rate, and hosts.local_latency; or one process a host \
-                 (hosts.processes) and placement = \"linear\"",
-            ),
-            ApplicationError::Ranks { .. } => {
-                told.help("take a larger network, or more hosts.processes")
-            }
-            _ => told,
-        })
-    })
-}
-
-/// The collective operation that is asked for, between all processes if nothing else is said.
-fn request(traffic: &Traffic, (hosts, processes): (u32, u32)) -> Result<Request, Absent> {
-    let collective = traffic.collective.get()?;
-    let all = hosts.saturating_mul(processes);
-    let ranks = traffic.ranks.optional()?.unwrap_or(all);
-    let usual = Request::usual(collective, ranks, traffic.bytes.get()?);
-    Ok(Request {
-        algorithm: traffic.algorithm.optional()?.unwrap_or(usual.algorithm),
-        pieces: traffic.pieces.get()?,
-        ..usual
     })
 }
 
@@ -554,50 +485,6 @@ impl Drawn<'_> {
         })?;
         self.files.keep_list(path, Arc::clone(&list));
         Ok(list)
-    }
-
-    /// The graph of the GOAL file `traffic.file`.
-    fn goal(&mut self, file: &Setting<String>) -> Result<Arc<Graph>, Absent> {
-        let path = &file.get()?;
-        let known = self.files.application(path);
-        // Also where the graph is known: the study carries the text.
-        let text = self.files.goal_text(path).map_err(|reason| {
-            let error = Diagnostic::error("cannot read the GOAL file");
-            let error = error.at(file.place()).label(reason);
-            self.wrong(error.help("it is a text or binary file, as in docs/guides/goal.md"))
-        })?;
-        if let Some(graph) = known {
-            return Ok(graph);
-        }
-        let graph = goal::parse_text(&text).map_err(|error| {
-            let source = self.diagnostics.add_source(path, &text);
-            let line = error.line.map_or(1, |line| line as usize);
-            let place = place_at(source, &text, line, 1);
-            let told = Diagnostic::error("the GOAL file cannot be used").at(place);
-            self.wrong(
-                told.label(error.problem)
-                    .help("docs/guides/goal.md has its form"),
-            )
-        })?;
-        if let Some(ring) = cycle(&graph) {
-            let told = Diagnostic::error(Fault::Cycle(ring).to_string());
-            return Err(self.wrong(told.at(file.place())));
-        }
-        let graph = Arc::new(graph);
-        self.files.keep_application(path, Arc::clone(&graph));
-        Ok(graph)
-    }
-
-    /// The graph of a collective operation.
-    fn collective(&mut self, traffic: &Traffic, request: &Request) -> Result<Arc<Graph>, Absent> {
-        graph(request).map(Arc::new).map_err(|error| {
-            let place = match error {
-                CollectiveError::NoSuchAlgorithm { .. } => traffic.algorithm.place(),
-                _ => traffic.collective.place(),
-            };
-            let told = Diagnostic::error("there is no such collective").at(place);
-            self.wrong(told.label(error.to_string()))
-        })
     }
 
     /// The intervals of an open loop.
@@ -746,7 +633,7 @@ impl Drawn<'_> {
 }
 
 /// The place of a line and a column in characters, both from 1; it reaches to the next blank.
-fn place_at(source: usize, text: &str, line: usize, column: usize) -> Place {
+pub(crate) fn place_at(source: usize, text: &str, line: usize, column: usize) -> Place {
     let line_start: usize = text
         .split_inclusive('\n')
         .take(line.saturating_sub(1))

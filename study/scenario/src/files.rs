@@ -10,6 +10,7 @@ use viaduct_operations::{Graph, goal};
 use viaduct_topology::Topology;
 
 use crate::document::TEXT_BYTES_MAX;
+use crate::trace_files::{self, TraceFiles, TraceTexts};
 
 /// Where files come from. Each is read once.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,8 @@ pub(crate) struct Files {
     lists: BTreeMap<String, Arc<MessageList>>,
     /// Graphs of operations read before.
     applications: BTreeMap<String, Arc<Graph>>,
+    /// Traces read before, with the texts by which a study carries them.
+    traces: BTreeMap<String, (Arc<TraceFiles>, TraceTexts)>,
     used: BTreeMap<String, Arc<str>>,
 }
 
@@ -112,6 +115,29 @@ impl Files {
         self.text(path)
     }
 
+    /// The traces of a path, remembered as used: the study carries them in their JSON form.
+    pub(crate) fn trace(&mut self, path: &str) -> Result<Arc<TraceFiles>, String> {
+        if !self.traces.contains_key(path) {
+            let carried = trace_files::carried(path, &self.texts)?;
+            let (files, names) = match (carried, &self.base) {
+                (Some(carried), _) => carried,
+                (None, Some(base)) => trace_files::on_disk(base, path)?,
+                (None, None) => {
+                    return Err("not carried in [files], and no other file is read here".to_owned());
+                }
+            };
+            let texts = files.texts(names)?;
+            self.traces
+                .insert(path.to_owned(), (Arc::new(files), texts));
+        }
+        let (files, texts) = &self.traces[path];
+        for (name, text) in texts {
+            self.texts.insert(name.clone(), Arc::clone(text));
+            self.used.insert(name.clone(), Arc::clone(text));
+        }
+        Ok(Arc::clone(files))
+    }
+
     /// The text of a file.
     pub(crate) fn peek(&mut self, path: &str) -> Result<Arc<str>, String> {
         if let Some(text) = self.texts.get(path) {
@@ -195,7 +221,7 @@ fn not_utf8(bytes: &[u8], error: std::str::Utf8Error) -> String {
     format!("it is not UTF-8: byte 0x{byte:02X} in line {line}; save it as UTF-8")
 }
 
-fn reason(error: &std::io::Error) -> String {
+pub(crate) fn reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
         std::io::ErrorKind::PermissionDenied => "it may not be read".to_owned(),

@@ -38,6 +38,7 @@
 //! [`ClusterConfig`]: viaduct_cluster::config::ClusterConfig
 
 mod adapter;
+mod application;
 mod build;
 mod builtin;
 mod checks;
@@ -64,6 +65,7 @@ mod section;
 mod settings;
 mod study;
 mod sweep;
+mod trace_files;
 mod units;
 mod value;
 
@@ -99,6 +101,7 @@ pub use study::{
     parse_study_with,
 };
 pub use sweep::{Sweep, SweepSource, axis_number, axis_unit};
+pub use trace_files::{TraceFiles, read_trace};
 pub use units::{
     FREQUENCY_MAX, RATE_BITS_MAX, RATE_BITS_MIN, SIZE_BYTES_MAX, TIME_SECONDS_MAX, UnitError,
     format_frequency, format_rate, format_ratio, format_size, format_time, parse_frequency,

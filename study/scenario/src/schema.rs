@@ -450,6 +450,7 @@ words! {
         Window = "window",
         List = "list",
         Goal = "goal",
+        Chakra = "chakra",
         Collective = "collective",
     }
 }
@@ -458,6 +459,8 @@ words!(Collective {
     Barrier = "barrier",
     Broadcast = "broadcast",
     Reduce = "reduce",
+    Gather = "gather",
+    Scatter = "scatter",
     AllReduce = "all-reduce",
     AllGather = "all-gather",
     ReduceScatter = "reduce-scatter",
@@ -473,6 +476,7 @@ words!(Algorithm {
     DoubleTree = "double-tree",
     Bruck = "bruck",
     Pairwise = "pairwise",
+    Direct = "direct",
 });
 
 words!(Placement {
@@ -500,13 +504,32 @@ section! {
     Traffic "traffic": "what the applications send" {
         arrivals: Setting<ArrivalKind> = choice(
             "post by the clock, after the answer, with so many sends open, as a file lists, or as \
-            the operations of a file or of a collective say",
+            the operations of a file, of traces or of a collective say",
         )
         .or("open");
         file: Setting<String> = file(
-            "messages, one per line, below `time_us,source,target,bytes`; or a GOAL file",
+            "messages, one per line, below `time_us,source,target,bytes`; or a GOAL file; or \
+            Chakra traces: one file for all ranks, a folder, or what is before `.0.et`",
         ),
-            when arrivals = ArrivalKind::List | ArrivalKind::Goal;
+            when arrivals = ArrivalKind::List | ArrivalKind::Goal | ArrivalKind::Chakra;
+        groups: Setting<String> = file("process groups, each with its ranks: {\"0\": [0, 1]}")
+            .otherwise("those that the traces describe"),
+            when arrivals = ArrivalKind::Chakra;
+        all_reduce: Setting<Algorithm> =
+            choice("how all-reduces of a trace are done").otherwise("ring"),
+            when arrivals = ArrivalKind::Chakra;
+        all_gather: Setting<Algorithm> =
+            choice("how its all-gathers are done").otherwise("ring"),
+            when arrivals = ArrivalKind::Chakra;
+        reduce_scatter: Setting<Algorithm> =
+            choice("how its reduce-scatters are done").otherwise("ring"),
+            when arrivals = ArrivalKind::Chakra;
+        all_to_all: Setting<Algorithm> =
+            choice("how its all-to-alls are done").otherwise("pairwise"),
+            when arrivals = ArrivalKind::Chakra;
+        compute_scale: Setting<f64> =
+            number("what its times of computations are multiplied by").or("1"),
+            when arrivals = ArrivalKind::Chakra;
         collective: Setting<Collective> = choice("what the ranks do together"),
             when arrivals = ArrivalKind::Collective;
         algorithm: Setting<Algorithm> =
@@ -514,26 +537,30 @@ section! {
             when arrivals = ArrivalKind::Collective;
         bytes: Setting<u64> = long_size(
             "the vector: of an all-gather all that a rank gets, of a reduce-scatter and an \
-            all-to-all all that it has",
+            all-to-all all that it has, of a gather and a scatter all that the root gets or has",
         )
         .or("1 MiB"),
             when arrivals = ArrivalKind::Collective;
         ranks: Setting<u32> = whole(1, RANKS_MAX, "between how many ranks")
             .otherwise("one for each process"),
+            when arrivals = ArrivalKind::Collective | ArrivalKind::Chakra;
+        root: Setting<u32> =
+            whole(0, RANKS_MAX - 1, "the rank that has what all get, or gets what all have")
+                .or("0"),
             when arrivals = ArrivalKind::Collective;
         pieces: Setting<u32> =
             whole(1, 1 << 16, "in how many pieces a half goes through a double tree").or("8"),
-            when arrivals = ArrivalKind::Collective;
+            when arrivals = ArrivalKind::Collective | ArrivalKind::Chakra;
         eager: Setting<u32> = size_or_unlimited(
             MESSAGE_BYTES_MAX as u32 - 1,
             "the longest message that is sent before its receiver has asked for it",
         )
         .or("64 KiB"),
-            when arrivals = ArrivalKind::Goal | ArrivalKind::Collective;
+            when arrivals = ArrivalKind::Goal | ArrivalKind::Chakra | ArrivalKind::Collective;
         placement: Setting<Placement> =
             choice("which processes the ranks are: in order, drawn, or switch after switch")
                 .or("linear"),
-            when arrivals = ArrivalKind::Goal | ArrivalKind::Collective;
+            when arrivals = ArrivalKind::Goal | ArrivalKind::Chakra | ArrivalKind::Collective;
         pattern: Setting<PatternKind> = choice("to whom each host sends"),
             when arrivals = ArrivalKind::Open | ArrivalKind::PingPong | ArrivalKind::Window;
         hops: Setting<u32> = count("switch hops along the line"),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use viaduct_engine::Time;
 
+use super::busy::Busy;
 use crate::cluster::Cluster;
 use crate::message::MessageId;
 use crate::programs::Programs;
@@ -23,28 +24,54 @@ pub(super) struct Rank {
     pub(super) computing_first: Time,
     /// For how long the processor of its host has worked for its messages.
     messaging: Time,
+    /// For how long any of its processors has worked; only where it has several.
+    pub(super) several: Option<Busy>,
     /// When its local link has sent all that it was given.
     pub(super) local_free: Time,
-    /// For how long its first processor was idle before the operation that ended last.
+    /// For how long its first processor, or all of several, was idle before the operation that
+    /// ended last.
     idle: Time,
     /// Of that, by the rank that an operation ended with.
     waits: BTreeMap<u32, Time>,
 }
 
 impl Rank {
-    /// For how long its first processor works for all that it has been given.
+    pub(super) fn of_processors(count: u32) -> Self {
+        Self {
+            several: (count > 1).then(Busy::default),
+            ..Self::default()
+        }
+    }
+
+    /// For how long its first processor, or any of several, works for all that it has been given.
     fn busy(&self) -> Time {
-        self.computing_first.saturating_add(self.messaging)
+        match &self.several {
+            Some(busy) => busy.all(),
+            None => self.computing_first.saturating_add(self.messaging),
+        }
+    }
+
+    /// It computes for a span that begins now or later.
+    pub(super) fn computes(&mut self, now: Time, (begin, end): (Time, Time), processor: usize) {
+        let span = end.saturating_sub(begin);
+        self.computing = self.computing.saturating_add(span);
+        if processor == 0 {
+            self.computing_first = self.computing_first.saturating_add(span);
+        }
+        if let Some(busy) = &mut self.several {
+            busy.add(now, (begin, end));
+        }
     }
 
     pub(super) fn state_bytes(&self) -> usize {
-        size_of::<Self>() + self.waits.len() * size_of::<(u32, Time)>()
+        let spans = self.several.as_ref().map_or(0, Busy::state_bytes);
+        size_of::<Self>() + self.waits.len() * size_of::<(u32, Time)>() + spans
     }
 }
 
 impl<P: Programs> Cluster<P> {
-    /// An operation of a rank ends now: if its first processor was idle since the end of the one
-    /// before, that was for the peer of this one.
+    /// An operation of a rank ends now: if its first processor, or all of several, was idle
+    /// since the end of the one before, that was for the peer of this one.
     pub(super) fn note_idle(&mut self, rank: u32, peer: Option<u32>) {
         let now = self.queue.now();
         let Some(operations) = &mut self.operations else {
@@ -58,7 +85,10 @@ impl<P: Programs> Cluster<P> {
             _ => Time::ZERO,
         };
         let account = &mut operations.ranks[rank as usize];
-        let done = account.busy().saturating_sub(to_do);
+        let done = match &mut account.several {
+            Some(busy) => busy.until(now),
+            None => account.busy().saturating_sub(to_do),
+        };
         let elapsed = now.saturating_sub(self.config.traffic.start);
         let idle = elapsed.saturating_sub(done);
         let waited = idle.saturating_sub(account.idle);
@@ -82,7 +112,11 @@ impl<P: Programs> Cluster<P> {
             _ => message.target,
         };
         if let Some(rank) = operations.places.rank_of(process) {
+            let now = self.queue.now();
             let account = &mut operations.ranks[rank as usize];
+            if let Some(busy) = &mut account.several {
+                busy.add(now, (span.begin, span.end));
+            }
             let worked = span.end.saturating_sub(span.begin);
             account.messaging = account.messaging.saturating_add(worked);
         }

@@ -139,6 +139,22 @@ pub(super) fn gather_ring(plan: &mut Plan, rank: u32) -> Result<(), GraphError> 
     Ok(())
 }
 
+/// All send what they have to the root.
+pub(super) fn gather_direct(plan: &mut Plan, rank: u32) -> Result<(), GraphError> {
+    if rank > 0 {
+        return plan.send(0, Blocks::one(rank));
+    }
+    (1..plan.ranks).try_for_each(|from| plan.receive(from, Blocks::one(from), Use::Place))
+}
+
+/// The root sends to each what is for it.
+pub(super) fn scatter_direct(plan: &mut Plan, rank: u32) -> Result<(), GraphError> {
+    if rank > 0 {
+        return plan.receive(0, Blocks::one(rank), Use::Place);
+    }
+    (1..plan.ranks).try_for_each(|to| plan.send(to, Blocks::one(to)))
+}
+
 /// After each step a rank has twice as many blocks, its own and those behind.
 pub(super) fn gather_bruck(plan: &mut Plan, rank: u32) -> Result<(), GraphError> {
     let mut distance = 1;

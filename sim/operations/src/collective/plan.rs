@@ -53,6 +53,8 @@ pub(super) struct Part {
 pub(super) struct Plan {
     builder: Builder,
     pub(super) ranks: u32,
+    /// The rank that generators call 0: they count from it on.
+    root: u32,
     /// Into how many blocks the vector is cut.
     pub(super) blocks: u32,
     bytes: u64,
@@ -63,16 +65,27 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(ranks: u32, blocks: u32, bytes: u64, keeps_parts: bool) -> Self {
+    pub(super) fn new(
+        (ranks, root): (u32, u32),
+        blocks: u32,
+        bytes: u64,
+        keeps_parts: bool,
+    ) -> Self {
         Self {
             builder: Builder::new(ranks),
             ranks,
+            root,
             blocks,
             bytes,
             parts: keeps_parts.then(Vec::new),
             before: Vec::new(),
             present: Vec::new(),
         }
+    }
+
+    /// What generators call a rank.
+    pub(super) const fn place_from_root(&self, rank: u32) -> u32 {
+        self.before(rank, self.root)
     }
 
     /// The rank that is so many behind another in the ring.
@@ -201,6 +214,10 @@ impl Plan {
         usage: Option<Use>,
         after: &[u32],
     ) -> Result<u32, GraphError> {
+        let operation = Operation {
+            peer: self.behind(operation.peer, self.root),
+            ..operation
+        };
         let place = self.builder.add(operation)?;
         for other in after {
             self.builder.require(place, *other, After::End)?;
@@ -215,6 +232,12 @@ impl Plan {
         self.before.clear();
         self.present.clear();
         self.builder.next_rank();
+    }
+
+    /// The graph of the present rank alone.
+    pub(super) fn finish_one(mut self) -> Graph {
+        self.builder.next_rank();
+        self.builder.finish_here()
     }
 
     /// The graph, and what each operation carries if that was to be kept.

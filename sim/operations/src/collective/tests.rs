@@ -18,12 +18,17 @@ fn requests(bytes: u64) -> impl Iterator<Item = Request> {
         algorithms.map(move |algorithm| (collective, *algorithm))
     });
     pairs.flat_map(move |(collective, algorithm)| {
-        RANKS.into_iter().map(move |ranks| Request {
-            collective,
-            algorithm,
-            ranks,
-            bytes,
-            pieces: 3,
+        RANKS.into_iter().flat_map(move |ranks| {
+            let roots = [0, ranks / 2, ranks - 1].into_iter();
+            let roots = roots.take(if collective.has_root() { 3 } else { 1 });
+            roots.map(move |root| Request {
+                collective,
+                algorithm,
+                ranks,
+                bytes,
+                root,
+                pieces: 3,
+            })
         })
     })
 }
@@ -37,16 +42,23 @@ fn ends(request: &Request, blocks: u32) -> (Vec<Vec<Held>>, Vec<Vec<Option<Held>
     let all: Held = (0..ranks).collect();
     let pair = |source: u32, target: u32| vec![source * 1000 + target];
     let is_bruck = request.algorithm == Algorithm::Bruck;
+    let root = request.root;
+    // Blocks are counted from the root's on.
+    let owner = |block: u32| (root + block) % ranks;
     let first = |rank: u32, block: u32| match request.collective {
-        Collective::Broadcast if rank > 0 => vec![],
+        Collective::Broadcast | Collective::Scatter if rank != root => vec![],
+        Collective::Scatter => pair(root, owner(block)),
+        Collective::Gather if rank != owner(block) => vec![],
         Collective::AllGather if rank != block => vec![],
         Collective::AllToAll if is_bruck => pair(rank, (rank + block) % ranks),
         Collective::AllToAll => pair(rank, block),
         _ => vec![rank],
     };
     let last = |rank: u32, block: u32| match request.collective {
-        Collective::Broadcast => Some(vec![0]),
-        Collective::Reduce if rank > 0 => None,
+        Collective::Broadcast => Some(vec![root]),
+        Collective::Reduce | Collective::Gather if rank != root => None,
+        Collective::Gather => Some(vec![owner(block)]),
+        Collective::Scatter => (rank == owner(block)).then(|| pair(root, rank)),
         Collective::ReduceScatter if rank != block => None,
         Collective::AllGather => Some(vec![block]),
         Collective::AllToAll if is_bruck => Some(pair((rank + ranks - block) % ranks, rank)),
@@ -154,8 +166,8 @@ impl Followed<'_> {
                 free[first..].iter().for_each(|id| self.begins(*id));
             }
         }
-        assert_eq!(matching.waiting_receives(), []);
-        assert_eq!(matching.waiting_messages(), []);
+        assert!(matching.waiting_receives().is_empty());
+        assert!(matching.waiting_messages().is_empty());
     }
 }
 
@@ -238,11 +250,18 @@ fn every_rank_sends_the_bytes_of_the_literature() {
             (Collective::Barrier, _) => each(0),
             (Collective::Broadcast | Collective::Reduce, _) => {
                 assert_eq!(total, n * (p - 1), "{request:?}");
-                let root = p.next_power_of_two().ilog2();
+                let of_root = bytes[request.root as usize];
+                let children = p.next_power_of_two().ilog2();
                 match request.collective {
-                    Collective::Broadcast => assert_eq!(bytes[0], n * u64::from(root)),
-                    _ => assert_eq!((bytes[0], most), (0, if p > 1 { n } else { 0 })),
+                    Collective::Broadcast => assert_eq!(of_root, n * u64::from(children)),
+                    _ => assert_eq!((of_root, most), (0, if p > 1 { n } else { 0 })),
                 }
+            }
+            (Collective::Gather | Collective::Scatter, _) => {
+                let of_root = bytes[request.root as usize];
+                assert_eq!(total, n / p * (p - 1), "{request:?}");
+                let is_source = request.collective == Collective::Scatter;
+                assert_eq!(of_root, if is_source { total } else { 0 }, "{request:?}");
             }
             (Collective::AllReduce, Algorithm::Ring) => each(2 * n / p * (p - 1)),
             (Collective::AllReduce, Algorithm::RecursiveDoubling) => {
@@ -300,6 +319,13 @@ fn at_loggops_it_takes_what_the_closed_form_says() {
         let exact = match (request.collective, request.algorithm) {
             (Collective::Barrier, _) => Some(steps(up, 0)),
             (Collective::Broadcast, _) => Some(tree_end(request.ranks, n)),
+            (Collective::Gather | Collective::Scatter, _) if p == 1 => Some(0),
+            // The root takes one message after the other.
+            (Collective::Gather, _) => Some(4_000 + (p - 1) * (alone(n / p) - 4_000)),
+            (Collective::Scatter, _) => {
+                let gap = 1_000 + 6 * (n / p - 1);
+                Some((p - 2) * gap.max(1_500) + alone(n / p))
+            }
             (Collective::Reduce, _) | (_, Algorithm::RecursiveDoubling) if is_power => {
                 Some(steps(down, n))
             }
@@ -425,6 +451,14 @@ fn what_cannot_be_is_refused() {
     assert_eq!(
         refused(&none),
         "a collective has 1 to 16777216 ranks, not 0"
+    );
+    let nobody = Request {
+        root: 2,
+        ..Request::usual(Collective::Reduce, 2, 0)
+    };
+    assert_eq!(
+        refused(&nobody),
+        "there is no rank 2 to be the root: ranks are 0 to 1"
     );
     assert_eq!(Blocks::From { first: 2, count: 2 }.numbers(3), [2, 0]);
 }

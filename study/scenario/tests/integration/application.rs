@@ -184,3 +184,135 @@ fn the_size_of_messages_is_said_otherwise_by_a_graph() {
     let deviation = error(&collective.replace("size =", "size_sd ="));
     assert!(deviation.contains("size_sd"), "{deviation}");
 }
+
+/// A step that every rank makes, in the JSON form.
+const STEP: &str = "\
+{\"workload_graph\": [
+{\"Id\": 1, \"Name\": \"gemm\", \"NodeType\": 4, \"runtime\": 20, \"data_deps\": []},
+{\"Id\": 2, \"Name\": \"kernel\", \"NodeType\": 7, \"comm_type\": 0, \"comm_size\": 80000, \"data_deps\": [1]},
+{\"Id\": 3, \"Name\": \"gemm\", \"NodeType\": 4, \"runtime\": 30, \"data_deps\": [2]}
+]}
+";
+
+/// Rank r of four, in a group of two: the even or the odd ones.
+fn step_in_groups() -> String {
+    STEP.replace("\"comm_size\"", "\"pg_name\": \"pair\", \"comm_size\"")
+}
+
+fn of_trace(file: &str) -> String {
+    let goal = "arrivals = \"goal\"\nfile = \"x.goal\"";
+    STUDY.replace(goal, &format!("arrivals = \"chakra\"\nfile = \"{file}\""))
+}
+
+#[test]
+fn a_trace_is_one_file_for_all_or_one_of_each_rank_and_is_carried() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let load = |file: &str, values: &[&str]| {
+        write("study.toml", &of_trace(file));
+        let path = folder.path().join("study.toml");
+        Study::load(path.to_str().unwrap(), &set(values)).map_err(|error| error.to_string())
+    };
+    fs::create_dir(folder.path().join("ranks")).unwrap();
+    write("step.json", STEP);
+    for rank in 0..4 {
+        write(&format!("ranks/s.{rank}.json"), STEP);
+    }
+    let one = load("step.json", &[]).unwrap();
+    let all = digest(&one);
+    for file in ["ranks", "ranks/", "ranks/s"] {
+        let study = load(file, &[]).unwrap();
+        assert_eq!(digest(&study), all, "{file}");
+        let again = Study::from_resolved(&study.resolved_toml()).unwrap();
+        assert_eq!(digest(&again), all, "{file}");
+    }
+    assert_eq!(
+        digest(&Study::from_resolved(&one.resolved_toml()).unwrap()),
+        all
+    );
+    let ranks = |study: &Study| study.config.traffic.application().unwrap().graph().ranks();
+    assert_eq!(ranks(&one), 4);
+    assert_eq!(ranks(&load("step.json", &["traffic.ranks=3"]).unwrap()), 3);
+    // What a study says of it counts.
+    let span = |values: &[&str]| {
+        let study = load("step.json", values).unwrap();
+        let result = viaduct_cluster::run(&study.config, &mut |_| ControlFlow::Continue(()));
+        result.unwrap().application.unwrap().makespan.picoseconds()
+    };
+    let usual = span(&[]);
+    assert_eq!(span(&["traffic.compute_scale=2"]), usual + 50_000_000);
+    assert_ne!(span(&["traffic.all_reduce=recursive-doubling"]), usual);
+    // A sweep over algorithms reads it once and has each.
+    let path = folder.path().join("study.toml");
+    write("study.toml", &of_trace("ranks"));
+    let swept = [Override::swept("traffic.all_reduce=ring,double-tree")];
+    let study = Study::load(path.to_str().unwrap(), &swept).unwrap();
+    let cells: Vec<u64> = study.cells().iter().map(digest).collect();
+    assert_eq!((cells.len(), cells[0]), (2, all));
+    assert_ne!(cells[1], all);
+    fs::remove_file(folder.path().join("ranks/s.2.json")).unwrap();
+    let missing = load("ranks", &[]).unwrap_err();
+    assert!(
+        missing.contains("the file of rank 2 is missing: there are 3 of ranks 0 to 3"),
+        "{missing}"
+    );
+    let none = load("other", &[]).unwrap_err();
+    assert!(none.contains("no file such as other.0.et"), "{none}");
+    write("ranks/s.2.json", "");
+    let empty = load("ranks", &[]).unwrap_err();
+    assert!(
+        empty.contains("ranks/s.2.json: the file is empty"),
+        "{empty}"
+    );
+}
+
+#[test]
+fn process_groups_of_a_trace_come_from_a_file_beside_it() {
+    let carried = |groups: &str| {
+        let study = of_trace("step.json")
+            .replace("\"step.json\"", "\"step.json\"\ngroups = \"groups.json\"");
+        format!(
+            "{study}[files]\n\"step.json\" = '''\n{}'''\n\"groups.json\" = '{groups}'\n",
+            step_in_groups()
+        )
+    };
+    let all = parse_study(&carried("{\"pair\": [0, 1, 2, 3]}")).unwrap();
+    let again = parse_study(&all.resolved_toml()).unwrap();
+    assert_eq!(digest(&all), digest(&again));
+    let error = |text: &str, values: &[&str]| {
+        parse_study_with(text, &set(values))
+            .expect_err("it is refused")
+            .to_string()
+    };
+    let some = error(&carried("{\"pair\": [0, 2]}"), &[]);
+    assert!(some.contains("`pair` has 2 of 4 ranks"), "{some}");
+    let unknown = error(&carried("{\"other\": [0, 2]}"), &[]);
+    assert!(
+        unknown.contains("process group `pair` is not known: other are")
+            && unknown.contains("traffic.groups"),
+        "{unknown}"
+    );
+    let no_json = error(&carried("[0"), &[]);
+    assert!(
+        no_json.contains("cannot read the process groups"),
+        "{no_json}"
+    );
+    let step = carried("{\"pair\": []}");
+    let algorithm = error(&step, &["traffic.all_gather=rabenseifner"]);
+    assert!(
+        algorithm.contains("there is no all-gather by rabenseifner: it is ring, bruck"),
+        "{algorithm}"
+    );
+    let scale = error(&step, &["traffic.compute_scale=-1"]);
+    assert!(
+        scale.contains("a number of at least 0 is expected"),
+        "{scale}"
+    );
+    let many = error(&step, &["traffic.ranks=5"]);
+    assert!(
+        many.contains("5 ranks, and the cluster 4 processes"),
+        "{many}"
+    );
+    let size = error(&step, &["traffic.size=1 KiB"]);
+    assert!(size.contains("the trace says how long"), "{size}");
+}

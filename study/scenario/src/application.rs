@@ -1,0 +1,240 @@
+//! The graph of operations that a study has its hosts carry out: from a file, traces of ranks, or a
+//! collective by name.
+
+use std::sync::Arc;
+
+use viaduct_cluster::config::UNLIMITED;
+use viaduct_cluster::workload::{Application, ApplicationError, LocalLink, Protocol};
+use viaduct_engine::Time;
+use viaduct_operations::chakra::{Groups, join, read_groups, repeat};
+use viaduct_operations::check::{Fault, cycle};
+use viaduct_operations::collective::{Algorithm, Collective, CollectiveError, Request, graph};
+use viaduct_operations::{Graph, goal, trace};
+
+use crate::build::{Drawn, place_at};
+use crate::diagnostics::Diagnostic;
+use crate::schema::{ArrivalKind, Traffic};
+use crate::section::{Absent, Setting};
+use crate::settings::Settings;
+use crate::trace_files::TraceFiles;
+
+/// The graph of operations that a study has hosts carry out.
+pub(crate) fn application(
+    settings: &Settings,
+    host_count: u32,
+    drawn: &mut Drawn<'_>,
+) -> Result<Application, Absent> {
+    let (traffic, hosts) = (&settings.traffic, &settings.hosts);
+    let cluster = (host_count, hosts.processes.get()?);
+    let arrivals = traffic.arrivals.get()?;
+    let request = match arrivals {
+        ArrivalKind::Collective => Some(request(traffic, cluster)?),
+        _ => None,
+    };
+    let (graph, place) = match &request {
+        Some(request) => (
+            drawn.collective(traffic, request)?,
+            traffic.collective.place(),
+        ),
+        None if arrivals == ArrivalKind::Chakra => {
+            (drawn.trace(traffic, cluster)?, traffic.file.place())
+        }
+        None => (drawn.goal(&traffic.file)?, traffic.file.place()),
+    };
+    let local_rate = hosts.local_rate.optional()?;
+    let local_latency = hosts.local_latency.optional()?.unwrap_or(Time::ZERO);
+    let protocol = Protocol {
+        eager_bytes: match traffic.eager.get()? {
+            UNLIMITED => u64::MAX,
+            bytes => bytes.into(),
+        },
+        piece_bytes: settings.adapter.transfer_max().get()?,
+        local: local_rate.map(|rate| LocalLink {
+            rate,
+            latency: local_latency,
+        }),
+    };
+    let made = Application::new(graph, cluster, traffic.placement.get()?, protocol);
+    let made = made.map(|made| match request {
+        Some(request) => made.of_request(request),
+        None => made,
+    });
+    made.map_err(|error| {
+        let told = Diagnostic::error("the cluster cannot carry the graph out").at(place);
+        let told = told.label(error.to_string());
+        drawn.wrong(match error {
+            ApplicationError::WithinHost(_) => told.help(
+                "set hosts.local_rate, and hosts.local_latency; or one process a host \
+                 (hosts.processes) and placement = \"linear\"",
+            ),
+            ApplicationError::Ranks { .. } => {
+                told.help("take a larger network, or more hosts.processes")
+            }
+            _ => told,
+        })
+    })
+}
+
+/// The collective operation that is asked for, between all processes if nothing else is said.
+fn request(traffic: &Traffic, (hosts, processes): (u32, u32)) -> Result<Request, Absent> {
+    let collective = traffic.collective.get()?;
+    let all = hosts.saturating_mul(processes);
+    let ranks = traffic.ranks.optional()?.unwrap_or(all);
+    let usual = Request::usual(collective, ranks, traffic.bytes.get()?);
+    Ok(Request {
+        algorithm: traffic.algorithm.optional()?.unwrap_or(usual.algorithm),
+        root: traffic.root.get()?,
+        pieces: traffic.pieces.get()?,
+        ..usual
+    })
+}
+
+impl Drawn<'_> {
+    /// The graph of the GOAL file `traffic.file`.
+    fn goal(&mut self, file: &Setting<String>) -> Result<Arc<Graph>, Absent> {
+        let path = &file.get()?;
+        let known = self.files.application(path);
+        // Also where the graph is known: the study carries the text.
+        let text = self.files.goal_text(path).map_err(|reason| {
+            let error = Diagnostic::error("cannot read the GOAL file");
+            let error = error.at(file.place()).label(reason);
+            self.wrong(error.help("it is a text or binary file, as in docs/guides/goal.md"))
+        })?;
+        if let Some(graph) = known {
+            return Ok(graph);
+        }
+        let graph = goal::parse_text(&text).map_err(|error| {
+            let source = self.diagnostics.add_source(path, &text);
+            let line = error.line.map_or(1, |line| line as usize);
+            let place = place_at(source, &text, line, 1);
+            let told = Diagnostic::error("the GOAL file cannot be used").at(place);
+            self.wrong(
+                told.label(error.problem)
+                    .help("docs/guides/goal.md has its form"),
+            )
+        })?;
+        if let Some(ring) = cycle(&graph) {
+            let told = Diagnostic::error(Fault::Cycle(ring).to_string());
+            return Err(self.wrong(told.at(file.place())));
+        }
+        let graph = Arc::new(graph);
+        self.files.keep_application(path, Arc::clone(&graph));
+        Ok(graph)
+    }
+
+    /// The graph of a collective operation.
+    fn collective(&mut self, traffic: &Traffic, request: &Request) -> Result<Arc<Graph>, Absent> {
+        graph(request).map(Arc::new).map_err(|error| {
+            let place = match error {
+                CollectiveError::NoSuchAlgorithm { .. } => traffic.algorithm.place(),
+                CollectiveError::Root { .. } => traffic.root.place(),
+                _ => traffic.collective.place(),
+            };
+            let told = Diagnostic::error("there is no such collective").at(place);
+            self.wrong(told.label(error.to_string()))
+        })
+    }
+
+    /// The graph of the traces `traffic.file`, for so many hosts of so many processes.
+    fn trace(
+        &mut self,
+        traffic: &Traffic,
+        (hosts, processes): (u32, u32),
+    ) -> Result<Arc<Graph>, Absent> {
+        let options = self.trace_options(traffic)?;
+        let groups = self.groups(&traffic.groups)?;
+        let place = traffic.file.place();
+        let path = &traffic.file.get()?;
+        let files = self.files.trace(path).map_err(|reason| {
+            let error = Diagnostic::error("cannot read the Chakra trace");
+            let error = error.at(place).label(reason);
+            self.wrong(error.help("docs/guides/training-step.md says which files are read"))
+        })?;
+        let given = traffic.ranks.optional()?;
+        let joined = match &*files {
+            TraceFiles::One(file) => {
+                let all = hosts.saturating_mul(processes);
+                repeat(file, given.unwrap_or(all), &groups)
+            }
+            TraceFiles::Ranks(files) => match given {
+                Some(ranks) if ranks as usize != files.len() => {
+                    let told = Diagnostic::error("the trace has another number of ranks");
+                    let told = told.at(traffic.ranks.place());
+                    return Err(self.wrong(told.label(format!(
+                        "there are files of {} ranks, one for each",
+                        files.len()
+                    ))));
+                }
+                _ => join(files, &groups),
+            },
+        };
+        let untimed = files.notes().untimed;
+        if untimed > 0 {
+            let told = Diagnostic::warning("some computations take no time");
+            let told = told.at(place).label(format!(
+                "{untimed} have a number of operations (num_ops), and no time is recorded"
+            ));
+            self.diagnostics.push(told);
+        }
+        let wrong = |problem: String| Diagnostic::error(problem).at(place);
+        let joined = joined.map_err(|error| {
+            let told = wrong(error.to_string());
+            self.wrong(match error.problem.contains("is not known") {
+                true => told
+                    .help("traffic.groups = \"groups.json\" names a file such as {\"0\": [0, 1]}"),
+                false => told,
+            })
+        })?;
+        let graph = trace::graph(&joined, &options);
+        graph
+            .map(Arc::new)
+            .map_err(|error| self.wrong(wrong(error.to_string())))
+    }
+
+    fn groups(&mut self, file: &Setting<String>) -> Result<Groups, Absent> {
+        let Some(path) = file.optional()? else {
+            return Ok(Groups::default());
+        };
+        let cannot = Diagnostic::error("cannot read the process groups").at(file.place());
+        let text = self.files.text(&path);
+        let read = text.and_then(|text| read_groups(&text).map_err(|error| error.to_string()));
+        read.map_err(|reason| self.wrong(cannot.label(reason)))
+    }
+
+    /// How the collectives of a trace are done.
+    fn trace_options(&mut self, traffic: &Traffic) -> Result<trace::Options, Absent> {
+        let scale = traffic.compute_scale.get()?;
+        if !scale.is_finite() || scale < 0.0 {
+            let told = Diagnostic::error("times of computations cannot be multiplied by that");
+            let told = told.at(traffic.compute_scale.place());
+            return Err(self.wrong(told.label("a number of at least 0 is expected")));
+        }
+        Ok(trace::Options {
+            all_reduce: self.algorithm(&traffic.all_reduce, Collective::AllReduce)?,
+            all_gather: self.algorithm(&traffic.all_gather, Collective::AllGather)?,
+            reduce_scatter: self.algorithm(&traffic.reduce_scatter, Collective::ReduceScatter)?,
+            all_to_all: self.algorithm(&traffic.all_to_all, Collective::AllToAll)?,
+            pieces: traffic.pieces.get()?,
+            compute_scale: scale,
+        })
+    }
+
+    /// The algorithm that a key names for a collective.
+    fn algorithm(
+        &mut self,
+        setting: &Setting<Algorithm>,
+        collective: Collective,
+    ) -> Result<Algorithm, Absent> {
+        let all = collective.algorithms();
+        let chosen = setting.optional()?.unwrap_or(all[0]);
+        if all.contains(&chosen) {
+            return Ok(chosen);
+        }
+        let error = CollectiveError::NoSuchAlgorithm {
+            collective,
+            algorithm: chosen,
+        };
+        let told = Diagnostic::error("there is no such collective").at(setting.place());
+        Err(self.wrong(told.label(error.to_string())))
+    }
+}
