@@ -34,7 +34,12 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ["viaduct-ibverbs", "viaduct-rdmacm", "viaduct-rdma-paths"]
+PACKAGES = [
+    "viaduct-ibverbs",
+    "viaduct-rdmacm",
+    "viaduct-rdma-paths",
+    "viaduct-simulated-time",
+]
 
 
 def build_libraries() -> None:

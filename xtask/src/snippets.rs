@@ -55,7 +55,12 @@ pub(crate) fn run_all(metadata: &Metadata, named: &[String]) -> Findings {
     let viaduct = build_viaduct(metadata)?;
     build(metadata, "viaduct-vipl")?;
     build(metadata, "viaduct-libam")?;
-    for package in ["viaduct-ibverbs", "viaduct-rdmacm", "viaduct-rdma-paths"] {
+    for package in [
+        "viaduct-ibverbs",
+        "viaduct-rdmacm",
+        "viaduct-rdma-paths",
+        "viaduct-simulated-time",
+    ] {
         build(metadata, package)?;
     }
     let binaries = viaduct.parent().ok_or("the build has no directory")?;

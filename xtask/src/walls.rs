@@ -266,6 +266,13 @@ const WALLS: &[Wall] = &[
         reason: "it is loaded into every process below the launcher: nothing but the C library",
     },
     Wall {
+        package: "viaduct-simulated-time",
+        own: &["viaduct-turns"],
+        external: Some(&["libc"]),
+        reason: "it is loaded into every process of a simulation: what is simulated is unknown to \
+                 it",
+    },
+    Wall {
         package: "viaduct-c-programs",
         own: &[],
         external: Some(&[]),

@@ -47,7 +47,7 @@ impl Client {
         (self.table.now)()
     }
 
-    /// Has this thread's clock go on.
+    /// Has this thread's clock go on. One that does nothing else gives the turn now and then.
     pub fn charge(&self, picoseconds: u64) {
         (self.table.charge)(picoseconds);
     }

@@ -49,7 +49,7 @@ mod world;
 pub use client::{Client, client};
 pub use coordinator::{Coordinator, Ended, RunError, Stopper, Waiting};
 pub use handshake::{HOST_VARIABLE, RANK_VARIABLES, SOCKET_VARIABLE};
-pub use own::{NewThread, forget, start};
+pub use own::{NewThread, forget, here, local, start};
 pub use seat::{MESSAGE_BYTES_MAX, TIME_MAX};
 pub use table::{Table, symbol};
 pub use world::{Outcome, Process, Thread, World};

@@ -26,6 +26,9 @@ use crate::table::{Sink, Table, VERSION};
 const WELCOME_LIMIT: Duration = Duration::from_secs(60);
 /// How often a thread that waits for its turn looks whether there is still a coordinator.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How far a thread may be ahead of what is first behind it, 10 us, when it does nothing but charge
+/// its clock.
+const LEAD_MAX: u64 = 10_000_000;
 /// Descriptors of ours have numbers from here on, so that a program's have those it would have.
 const DESCRIPTOR_MIN: i32 = 700;
 
@@ -95,6 +98,19 @@ pub fn start() -> io::Result<Option<Client>> {
     OWN.store(Box::into_raw(Box::new(made)), Ordering::Release);
     take_seat();
     Ok(Some(Client::over(&TABLE)))
+}
+
+/// This process as a client, by the state in this shared object. What may be called while this
+/// thread waits for its turn, by a signal's handler: the clock stands.
+#[must_use]
+pub fn local() -> Option<Client> {
+    own().map(|_| Client::over(&TABLE))
+}
+
+/// As [`local`], for what gives the turn: none, too, while this thread waits for it.
+#[must_use]
+pub fn here() -> Option<Client> {
+    if IS_WAITING.get() { None } else { local() }
 }
 
 /// Forgets the state, in a child that was forked: [`start`] makes it a client of its own.
@@ -312,6 +328,10 @@ extern "C" fn now() -> u64 {
 extern "C" fn charge(picoseconds: u64) {
     if let Some((_, seat)) = running() {
         seat.set_clock(seat.clock().saturating_add(picoseconds));
+        // A loop that reads clocks until something has happened lets it happen.
+        if seat.clock() > seat.horizon().saturating_add(LEAD_MAX) {
+            synchronise();
+        }
     }
 }
 

@@ -1,0 +1,219 @@
+//! The processor's counter of time: reading it is forbidden, and what the handler of the fault puts
+//! in its place is a nanosecond a tick.
+
+use core::ffi::{c_int, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::{sigaction as Action, sigset_t};
+
+use crate::clocks::START_S;
+use crate::cost;
+use crate::real;
+
+/// What the program has set for the signal that a read of the counter is; null: nothing.
+static OF_PROGRAM: AtomicPtr<Action> = AtomicPtr::new(ptr::null_mut());
+
+/// Has reads of the counter by this thread, and those it makes, come to the handler.
+pub(crate) fn forbid() {
+    // SAFETY: an action of zeros is one; the handler does what a handler may.
+    unsafe {
+        let mut action: Action = core::mem::zeroed();
+        action.sa_sigaction = fault as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+        let mut old: Action = core::mem::zeroed();
+        if real::sigaction(libc::SIGSEGV, &raw const action, &raw mut old) == 0
+            && old.sa_sigaction != action.sa_sigaction
+        {
+            keep(&old);
+        }
+    }
+    allow(false);
+}
+
+/// Reads by this thread are allowed while it starts another program, which has no handler when it
+/// reads first.
+pub(crate) fn allow(is_allowed: bool) {
+    let how = if is_allowed {
+        libc::PR_TSC_ENABLE
+    } else {
+        libc::PR_TSC_SIGSEGV
+    };
+    // SAFETY: the call takes numbers.
+    unsafe { libc::prctl(libc::PR_SET_TSC, how) };
+}
+
+fn keep(action: &Action) {
+    // Never freed: a handler may be reading it.
+    let kept = Box::into_raw(Box::new(*action));
+    OF_PROGRAM.store(kept, Ordering::Release);
+}
+
+fn of_program() -> Action {
+    // SAFETY: null, or never freed. An action of zeros is the default.
+    unsafe {
+        let kept = OF_PROGRAM.load(Ordering::Acquire).as_ref();
+        kept.map_or_else(|| core::mem::zeroed(), |kept| *kept)
+    }
+}
+
+/// The instructions that read the counter, and their lengths.
+fn reads_counter(code: *const u8) -> Option<(i64, bool)> {
+    // SAFETY: an instruction is there: the processor has read it. The third byte is looked at when
+    // the first two are those of one that has three.
+    unsafe {
+        match (*code, *code.add(1)) {
+            (0x0f, 0x31) => Some((2, false)),
+            (0x0f, 0x01) if *code.add(2) == 0xf9 => Some((3, true)),
+            _ => None,
+        }
+    }
+}
+
+/// Nanoseconds that the counter shows, which is read.
+fn read() -> u64 {
+    let Some(client) = viaduct_turns::local() else {
+        return 0;
+    };
+    client.charge(cost::COUNTER_READ);
+    client.now() / 1000 + START_S as u64 * 1_000_000_000
+}
+
+extern "C" fn fault(signal: c_int, about: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the system passes both. Of a fault by an instruction that is forbidden it knows no
+    // address: the kernel says so by this code.
+    unsafe {
+        let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        let is_fault = (*about).si_code == SI_KERNEL;
+        let code = registers[libc::REG_RIP as usize] as *const u8;
+        if is_fault && let Some((length, has_processor)) = reads_counter(code) {
+            let error = real::errno();
+            let ticks = read();
+            real::set_errno(error);
+            registers[libc::REG_RAX as usize] = (ticks & 0xffff_ffff) as i64;
+            registers[libc::REG_RDX as usize] = (ticks >> 32) as i64;
+            if has_processor {
+                registers[libc::REG_RCX as usize] = 0;
+            }
+            registers[libc::REG_RIP as usize] += length;
+            return;
+        }
+        let program = of_program();
+        match program.sa_sigaction {
+            libc::SIG_DFL | libc::SIG_IGN => {
+                // The instruction faults again, for good.
+                let default: Action = core::mem::zeroed();
+                real::sigaction(signal, &raw const default, ptr::null_mut());
+            }
+            handler if program.sa_flags & libc::SA_SIGINFO != 0 => {
+                let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                    core::mem::transmute(handler);
+                handler(signal, about, context);
+            }
+            handler => {
+                let handler: extern "C" fn(c_int) = core::mem::transmute(handler);
+                handler(signal);
+            }
+        }
+    }
+}
+
+/// `SI_KERNEL` of `asm-generic/siginfo.h`.
+const SI_KERNEL: c_int = 0x80;
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
+    if signal != libc::SIGSEGV || viaduct_turns::local().is_none() {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::sigaction(signal, new, old) };
+    }
+    let before = of_program();
+    // SAFETY: the caller's pointers.
+    unsafe {
+        if !new.is_null() {
+            keep(&*new);
+        }
+        if !old.is_null() {
+            old.write(before);
+        }
+    }
+    0
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
+    // SAFETY: an action of zeros is one.
+    unsafe {
+        let mut new: Action = core::mem::zeroed();
+        let mut old: Action = core::mem::zeroed();
+        new.sa_sigaction = handler;
+        new.sa_flags = libc::SA_RESTART;
+        if sigaction(number, &raw const new, &raw mut old) == 0 {
+            old.sa_sigaction
+        } else {
+            libc::SIG_ERR
+        }
+    }
+}
+
+/// Calls a function that changes a mask with a set that leaves the counter's signal open: a fault
+/// that is masked ends the process.
+///
+/// # Safety
+///
+/// `set` is null or points to a set.
+unsafe fn without_fault(
+    how: c_int,
+    set: *const sigset_t,
+    change: impl FnOnce(*const sigset_t) -> c_int,
+) -> c_int {
+    if set.is_null() || how == libc::SIG_UNBLOCK || viaduct_turns::local().is_none() {
+        return change(set);
+    }
+    // SAFETY: the caller's set; the copy is ours.
+    unsafe {
+        let mut open = *set;
+        libc::sigdelset(&raw mut open, libc::SIGSEGV);
+        change(&raw const open)
+    }
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigprocmask(
+    how: c_int,
+    set: *const sigset_t,
+    old: *mut sigset_t,
+) -> c_int {
+    // SAFETY: the caller's arguments.
+    unsafe { without_fault(how, set, |set| real::sigprocmask(how, set, old)) }
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_sigmask(
+    how: c_int,
+    set: *const sigset_t,
+    old: *mut sigset_t,
+) -> c_int {
+    // SAFETY: the caller's arguments.
+    unsafe { without_fault(how, set, |set| real::pthread_sigmask(how, set, old)) }
+}

@@ -1,0 +1,190 @@
+//! Names and addresses of simulated hosts: `host3` is 127.77.0.4.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::CString;
+use std::net::Ipv4Addr;
+
+use crate::real::{self, set_errno};
+
+/// Hosts that have an address.
+const HOSTS_MAX: u32 = (1 << 16) - 2;
+
+/// The address of a host.
+pub(crate) fn address(host: u32) -> Ipv4Addr {
+    let number = (host.min(HOSTS_MAX - 1) + 1) as u16;
+    let [high, low] = number.to_be_bytes();
+    Ipv4Addr::new(127, 77, high, low)
+}
+
+/// Whether an address is that of a host.
+pub(crate) fn is_host(address: Ipv4Addr) -> bool {
+    address.octets().starts_with(&[127, 77])
+}
+
+/// The host of a name.
+fn named(name: &[u8]) -> Option<u32> {
+    let digits = name.strip_prefix(b"host")?;
+    let is_number = digits.iter().all(u8::is_ascii_digit) && !digits.is_empty();
+    let number = core::str::from_utf8(digits).ok()?.parse().ok()?;
+    (is_number && number < HOSTS_MAX).then_some(number)
+}
+
+/// The address in place of a host's name, as a string, for a process that is on one.
+///
+/// # Safety
+///
+/// `name` is null or a string.
+unsafe fn numeric(name: *const c_char) -> Option<CString> {
+    viaduct_turns::local()?;
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let host = named(unsafe { CStr::from_ptr(name) }.to_bytes())?;
+    CString::new(address(host).to_string()).ok()
+}
+
+/// The name of the host that this process is on.
+fn own_name() -> Option<CString> {
+    let host = viaduct_turns::local()?.host();
+    CString::new(format!("host{host}")).ok()
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getaddrinfo(
+    node: *const c_char,
+    service: *const c_char,
+    hints: *const libc::addrinfo,
+    found: *mut *mut libc::addrinfo,
+) -> c_int {
+    // SAFETY: the caller's string.
+    let numeric = unsafe { numeric(node) };
+    let node = numeric.as_ref().map_or(node, |numeric| numeric.as_ptr());
+    // SAFETY: the caller's arguments, and a string that lives until the call returns.
+    unsafe { real::getaddrinfo(node, service, hints, found) }
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gethostbyname(name: *const c_char) -> *mut c_void {
+    // SAFETY: the caller's string.
+    let numeric = unsafe { numeric(name) };
+    let name = numeric.as_ref().map_or(name, |numeric| numeric.as_ptr());
+    // SAFETY: as above.
+    unsafe { real::gethostbyname(name) }
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gethostbyname2(name: *const c_char, family: c_int) -> *mut c_void {
+    // SAFETY: the caller's string.
+    let numeric = unsafe { numeric(name) };
+    let name = numeric.as_ref().map_or(name, |numeric| numeric.as_ptr());
+    // SAFETY: as above.
+    unsafe { real::gethostbyname2(name, family) }
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gethostbyname_r(
+    name: *const c_char,
+    to: *mut c_void,
+    room: *mut c_char,
+    length: usize,
+    found: *mut *mut c_void,
+    error: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's string.
+    let numeric = unsafe { numeric(name) };
+    let name = numeric.as_ref().map_or(name, |numeric| numeric.as_ptr());
+    // SAFETY: as above.
+    unsafe { real::gethostbyname_r(name, to, room, length, found, error) }
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gethostname(to: *mut c_char, length: usize) -> c_int {
+    let Some(name) = own_name() else {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::gethostname(to, length) };
+    };
+    let name = name.as_bytes_with_nul();
+    if name.len() > length {
+        set_errno(libc::ENAMETOOLONG);
+        return -1;
+    }
+    // SAFETY: the caller's room, which is as long.
+    unsafe { core::ptr::copy_nonoverlapping(name.as_ptr().cast(), to, name.len()) };
+    0
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uname(to: *mut libc::utsname) -> c_int {
+    // SAFETY: the caller's argument.
+    let result = unsafe { real::uname(to) };
+    if result == 0
+        && let Some(name) = own_name()
+    {
+        let name = name.as_bytes_with_nul();
+        // SAFETY: the call has filled it. The name is shorter than its place.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                name.as_ptr().cast(),
+                (*to).nodename.as_mut_ptr(),
+                name.len(),
+            )
+        };
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_have_names_and_addresses() {
+        assert_eq!(address(0), Ipv4Addr::new(127, 77, 0, 1));
+        assert_eq!(address(255), Ipv4Addr::new(127, 77, 1, 0));
+        assert_eq!(named(b"host0"), Some(0));
+        assert_eq!(named(b"host65533"), Some(65_533));
+        for name in [
+            "host",
+            "host65534",
+            "host-1",
+            "host+1",
+            "hosta",
+            "localhost",
+            "host1.x",
+        ] {
+            assert_eq!(named(name.as_bytes()), None, "{name}");
+        }
+        assert!(is_host(address(70)) && !is_host(Ipv4Addr::LOCALHOST));
+    }
+}

@@ -1,0 +1,95 @@
+//! A library for `LD_PRELOAD`: it has programs live in simulated time, on simulated hosts.
+//!
+//! A process below a coordinator (`viaduct_turns`) becomes a client of it when this library is
+//! loaded; any other process sees everything as it is. Each function here takes the place of one of
+//! the C library.
+//!
+//! - `clocks`: clocks and sleeps; `counter`: the processor's counter of time
+//! - `hosts`: names and addresses of hosts; `sockets`: whom sockets are bound and connected to
+//! - `transfers`: reads and writes that would block; `polls`: waits on many descriptors
+//! - `processes`: processes that are made, replaced, waited for and ended
+//! - `real`: the functions of the C library
+//!
+//! # What things cost
+//!
+//! Reading a clock, reading the counter and a call of the system cost what [`cost`] says. What a
+//! program computes costs nothing.
+//!
+//! # Limits
+//!
+//! - A wait that is not a call by name is not seen, and holds the turn: reads of pipes and sockets
+//!   by the C library's streams, system calls by number, `io_uring`, timers of the system
+//!   (`timerfd`, `setitimer`, `alarm`), which run in real time.
+//! - Programs without a dynamic linker, and those that run with another user's rights, are not
+//!   reached.
+
+use viaduct_turns::{NewThread, Table};
+
+pub mod clocks;
+pub mod counter;
+pub mod hosts;
+pub mod polls;
+pub mod processes;
+mod real;
+pub mod sockets;
+pub mod transfers;
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
+compile_error!("programs live in simulated time with glibc on x86-64 only");
+
+/// What things cost, in picoseconds.
+pub mod cost {
+    /// A clock by a call of the C library, which calls no system.
+    pub const CLOCK_READ: u64 = 25_000;
+    /// The processor's counter.
+    pub const COUNTER_READ: u64 = 10_000;
+    /// A call of the system, whatever it does.
+    pub const SYSTEM_CALL: u64 = 200_000;
+}
+
+/// The state of this process as a client, for other libraries in it.
+#[unsafe(no_mangle)]
+pub extern "C" fn viaduct_turns_1() -> *const Table {
+    viaduct_turns::symbol()
+}
+
+/// Makes this process a client, or says why it cannot be one and ends it: it would run in real time
+/// beside others that do not.
+fn begin() {
+    match viaduct_turns::start() {
+        Ok(None) => {}
+        Ok(Some(_)) => counter::forbid(),
+        Err(error) => {
+            eprintln!("viaduct: this program cannot take part in the simulation: {error}");
+            std::process::exit(1);
+        }
+    }
+}
+
+extern "C" fn load() {
+    begin();
+}
+
+/// At the end of the process: what it does from here on is seen at its time.
+extern "C" fn unload() {
+    processes::before_end();
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOAD: extern "C" fn() = load;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static UNLOAD: extern "C" fn() = unload;
+
+/// In a child that was forked.
+fn begin_child() {
+    viaduct_turns::forget();
+    begin();
+}
+
+/// In the parent.
+fn has_child(pid: i32) {
+    NewThread::forked(pid);
+}

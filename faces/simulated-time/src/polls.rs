@@ -1,0 +1,265 @@
+//! Waits on many descriptors.
+
+use core::ffi::{CStr, c_int};
+
+use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
+use viaduct_turns::{Client, here};
+
+use crate::clocks::{after, picoseconds};
+use crate::real::{self, errno, set_errno};
+use crate::transfers::before_call;
+
+/// How long a wait may take.
+#[derive(Clone, Copy)]
+enum Limit {
+    Never,
+    Picoseconds(u64),
+    /// As the program gave it, it is none.
+    Wrong,
+}
+
+impl Limit {
+    fn of_ms(milliseconds: c_int) -> Self {
+        u64::try_from(milliseconds).map_or(Self::Never, |ms| Self::Picoseconds(ms * 1_000_000_000))
+    }
+
+    /// # Safety
+    ///
+    /// It is null or points to a length.
+    unsafe fn of_timespec(length: *const timespec) -> Self {
+        // SAFETY: the caller's promise.
+        let Some(length) = (unsafe { length.as_ref() }) else {
+            return Self::Never;
+        };
+        picoseconds(length).map_or(Self::Wrong, Self::Picoseconds)
+    }
+
+    /// # Safety
+    ///
+    /// It is null or points to a length.
+    unsafe fn of_timeval(length: *const timeval) -> Self {
+        // SAFETY: the caller's promise.
+        let Some(length) = (unsafe { length.as_ref() }) else {
+            return Self::Never;
+        };
+        let length = timespec {
+            tv_sec: length.tv_sec,
+            tv_nsec: length.tv_usec.saturating_mul(1000),
+        };
+        picoseconds(&length).map_or(Self::Wrong, Self::Picoseconds)
+    }
+}
+
+/// Has `look`, which says how much is there, look until something is, or the time is up.
+fn wait(client: Client, what: &CStr, limit: Limit, mut look: impl FnMut() -> c_int) -> c_int {
+    let deadline = match limit {
+        Limit::Wrong => {
+            set_errno(libc::EINVAL);
+            return -1;
+        }
+        Limit::Never => None,
+        Limit::Picoseconds(length) => Some(length),
+    };
+    before_call(client);
+    let seen = look();
+    if seen != 0 || deadline == Some(0) {
+        return seen;
+    }
+    let deadline = deadline.map(|length| after(client, length));
+    let error = errno();
+    let seen = client.foreign(what, deadline, || {
+        let seen = look();
+        (seen != 0).then(|| (seen, errno()))
+    });
+    let (seen, error) = seen.unwrap_or((0, error));
+    set_errno(error);
+    seen
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn poll(entries: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
+    let Some(client) = here() else {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::poll(entries, count, timeout_ms) };
+    };
+    wait(client, c"poll", Limit::of_ms(timeout_ms), || {
+        // SAFETY: the caller's entries.
+        unsafe { real::poll(entries, count, 0) }
+    })
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __poll_chk(
+    entries: *mut pollfd,
+    count: nfds_t,
+    timeout_ms: c_int,
+    _room: usize,
+) -> c_int {
+    // SAFETY: the caller's arguments.
+    unsafe { poll(entries, count, timeout_ms) }
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ppoll(
+    entries: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    let Some(client) = here() else {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::ppoll(entries, count, timeout, mask) };
+    };
+    let now = timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the caller's length.
+    let limit = unsafe { Limit::of_timespec(timeout) };
+    wait(client, c"ppoll", limit, || {
+        // SAFETY: the caller's entries and mask.
+        unsafe { real::ppoll(entries, count, &raw const now, mask) }
+    })
+}
+
+/// The three sets of a call, as they were given.
+struct Sets {
+    places: [*mut fd_set; 3],
+    given: [Option<fd_set>; 3],
+}
+
+impl Sets {
+    /// # Safety
+    ///
+    /// Each is null or points to a set.
+    unsafe fn of(places: [*mut fd_set; 3]) -> Self {
+        // SAFETY: the caller's promise.
+        let given = places.map(|place| unsafe { place.as_ref() }.copied());
+        Self { places, given }
+    }
+
+    /// As they were.
+    fn restore(&self) {
+        for (place, given) in self.places.iter().zip(&self.given) {
+            if let Some(given) = given {
+                // SAFETY: it was read from there.
+                unsafe { place.write(*given) };
+            }
+        }
+    }
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn select(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *mut timeval,
+) -> c_int {
+    let Some(client) = here() else {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::select(count, read, write, except, timeout) };
+    };
+    // SAFETY: the caller's sets and length.
+    let (sets, limit) = unsafe { (Sets::of([read, write, except]), Limit::of_timeval(timeout)) };
+    wait(client, c"select", limit, || {
+        sets.restore();
+        let mut now = timeval {
+            tv_sec: 0,
+            tv_usec: 0,
+        };
+        // SAFETY: the caller's sets.
+        unsafe { real::select(count, read, write, except, &raw mut now) }
+    })
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pselect(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    let Some(client) = here() else {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::pselect(count, read, write, except, timeout, mask) };
+    };
+    // SAFETY: the caller's sets and length.
+    let (sets, limit) = unsafe { (Sets::of([read, write, except]), Limit::of_timespec(timeout)) };
+    let now = timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    wait(client, c"pselect", limit, || {
+        sets.restore();
+        // SAFETY: the caller's sets and mask.
+        unsafe { real::pselect(count, read, write, except, &raw const now, mask) }
+    })
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_wait(
+    epoll: c_int,
+    events: *mut epoll_event,
+    count: c_int,
+    timeout_ms: c_int,
+) -> c_int {
+    // SAFETY: the caller's arguments; no mask leaves the signals as they are.
+    unsafe { epoll_pwait(epoll, events, count, timeout_ms, core::ptr::null()) }
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_pwait(
+    epoll: c_int,
+    events: *mut epoll_event,
+    count: c_int,
+    timeout_ms: c_int,
+    mask: *const sigset_t,
+) -> c_int {
+    let Some(client) = here() else {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::epoll_pwait(epoll, events, count, timeout_ms, mask) };
+    };
+    wait(client, c"epoll_wait", Limit::of_ms(timeout_ms), || {
+        // SAFETY: the caller's room and mask.
+        unsafe { real::epoll_pwait(epoll, events, count, 0, mask) }
+    })
+}

@@ -1,0 +1,231 @@
+//! The functions whose place this library takes, as the libraries behind it have them.
+
+use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+/// What comes back from a function that the C library does not have.
+pub(crate) trait Missing {
+    /// With errno set.
+    const MISSING: Self;
+}
+
+impl Missing for c_int {
+    const MISSING: Self = -1;
+}
+
+impl Missing for c_uint {
+    const MISSING: Self = 0;
+}
+
+impl Missing for c_long {
+    const MISSING: Self = -1;
+}
+
+impl Missing for isize {
+    const MISSING: Self = -1;
+}
+
+impl<T> Missing for *mut T {
+    const MISSING: Self = core::ptr::null_mut();
+}
+
+/// The function of this name in the libraries behind this one, once it was looked for.
+pub(crate) fn next(cache: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    let known = cache.load(Ordering::Relaxed);
+    if !known.is_null() {
+        return known;
+    }
+    // SAFETY: the name is a string.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    if found.is_null() {
+        set_errno(libc::ENOSYS);
+    }
+    cache.store(found, Ordering::Relaxed);
+    found
+}
+
+pub(crate) fn set_errno(error: c_int) {
+    // SAFETY: errno of this thread.
+    unsafe { *libc::__errno_location() = error };
+}
+
+pub(crate) fn errno() -> c_int {
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() }
+}
+
+macro_rules! real {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)+) => {$(
+        /// The C library's.
+        ///
+        /// # Safety
+        ///
+        /// As for that function.
+        pub(crate) unsafe fn $name($($argument: $type),*) -> $result {
+            static NEXT: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+            type Function = unsafe extern "C" fn($($type),*) -> $result;
+            let name = concat!(stringify!($name), "\0");
+            // SAFETY: it ends with its only zero.
+            let name = unsafe { CStr::from_bytes_with_nul_unchecked(name.as_bytes()) };
+            let function = next(&NEXT, name);
+            if function.is_null() {
+                return <$result as Missing>::MISSING;
+            }
+            // SAFETY: the C library's function of this name has this type.
+            let function: Function = unsafe { core::mem::transmute(function) };
+            // SAFETY: the arguments are the caller's.
+            unsafe { function($($argument),*) }
+        }
+    )+};
+}
+
+real! {
+    fn clock_gettime(clock: c_int, to: *mut libc::timespec) -> c_int;
+    fn clock_getres(clock: c_int, to: *mut libc::timespec) -> c_int;
+    fn gettimeofday(to: *mut libc::timeval, zone: *mut c_void) -> c_int;
+    fn time(to: *mut libc::time_t) -> c_long;
+    fn timespec_get(to: *mut libc::timespec, base: c_int) -> c_int;
+    fn clock() -> c_long;
+    fn times(to: *mut libc::tms) -> c_long;
+    fn nanosleep(how_long: *const libc::timespec, left: *mut libc::timespec) -> c_int;
+    fn clock_nanosleep(
+        clock: c_int,
+        flags: c_int,
+        how_long: *const libc::timespec,
+        left: *mut libc::timespec
+    ) -> c_int;
+    fn usleep(microseconds: c_uint) -> c_int;
+    fn sleep(seconds: c_uint) -> c_uint;
+    fn sched_yield() -> c_int;
+    fn sigaction(
+        signal: c_int,
+        new: *const libc::sigaction,
+        old: *mut libc::sigaction
+    ) -> c_int;
+    fn sigprocmask(
+        how: c_int,
+        set: *const libc::sigset_t,
+        old: *mut libc::sigset_t
+    ) -> c_int;
+    fn pthread_sigmask(
+        how: c_int,
+        set: *const libc::sigset_t,
+        old: *mut libc::sigset_t
+    ) -> c_int;
+
+    fn read(descriptor: c_int, to: *mut c_void, length: usize) -> isize;
+    fn readv(descriptor: c_int, parts: *const libc::iovec, count: c_int) -> isize;
+    fn recvfrom(
+        descriptor: c_int,
+        to: *mut c_void,
+        length: usize,
+        flags: c_int,
+        from: *mut libc::sockaddr,
+        from_length: *mut libc::socklen_t
+    ) -> isize;
+    fn recvmsg(descriptor: c_int, message: *mut libc::msghdr, flags: c_int) -> isize;
+    fn write(descriptor: c_int, from: *const c_void, length: usize) -> isize;
+    fn writev(descriptor: c_int, parts: *const libc::iovec, count: c_int) -> isize;
+    fn sendmsg(descriptor: c_int, message: *const libc::msghdr, flags: c_int) -> isize;
+    fn accept(
+        descriptor: c_int,
+        address: *mut libc::sockaddr,
+        length: *mut libc::socklen_t
+    ) -> c_int;
+    fn accept4(
+        descriptor: c_int,
+        address: *mut libc::sockaddr,
+        length: *mut libc::socklen_t,
+        flags: c_int
+    ) -> c_int;
+    fn connect(
+        descriptor: c_int,
+        address: *const libc::sockaddr,
+        length: libc::socklen_t
+    ) -> c_int;
+    fn bind(
+        descriptor: c_int,
+        address: *const libc::sockaddr,
+        length: libc::socklen_t
+    ) -> c_int;
+    fn shutdown(descriptor: c_int, how: c_int) -> c_int;
+    fn close(descriptor: c_int) -> c_int;
+    fn poll(entries: *mut libc::pollfd, count: libc::nfds_t, timeout_ms: c_int) -> c_int;
+    fn ppoll(
+        entries: *mut libc::pollfd,
+        count: libc::nfds_t,
+        timeout: *const libc::timespec,
+        mask: *const libc::sigset_t
+    ) -> c_int;
+    fn select(
+        count: c_int,
+        read: *mut libc::fd_set,
+        write: *mut libc::fd_set,
+        except: *mut libc::fd_set,
+        timeout: *mut libc::timeval
+    ) -> c_int;
+    fn pselect(
+        count: c_int,
+        read: *mut libc::fd_set,
+        write: *mut libc::fd_set,
+        except: *mut libc::fd_set,
+        timeout: *const libc::timespec,
+        mask: *const libc::sigset_t
+    ) -> c_int;
+    fn epoll_pwait(
+        epoll: c_int,
+        events: *mut libc::epoll_event,
+        count: c_int,
+        timeout_ms: c_int,
+        mask: *const libc::sigset_t
+    ) -> c_int;
+
+    fn wait4(
+        pid: libc::pid_t,
+        status: *mut c_int,
+        options: c_int,
+        usage: *mut libc::rusage
+    ) -> libc::pid_t;
+    fn waitid(
+        kind: c_uint,
+        id: c_uint,
+        about: *mut libc::siginfo_t,
+        options: c_int
+    ) -> c_int;
+    fn fork() -> libc::pid_t;
+    fn system(command: *const c_char) -> c_int;
+    fn posix_spawn(
+        pid: *mut libc::pid_t,
+        path: *const c_char,
+        actions: *const c_void,
+        attributes: *const c_void,
+        arguments: *const *mut c_char,
+        environment: *const *mut c_char
+    ) -> c_int;
+    fn posix_spawnp(
+        pid: *mut libc::pid_t,
+        file: *const c_char,
+        actions: *const c_void,
+        attributes: *const c_void,
+        arguments: *const *mut c_char,
+        environment: *const *mut c_char
+    ) -> c_int;
+    fn gethostname(to: *mut c_char, length: usize) -> c_int;
+    fn uname(to: *mut libc::utsname) -> c_int;
+    fn getaddrinfo(
+        node: *const c_char,
+        service: *const c_char,
+        hints: *const libc::addrinfo,
+        found: *mut *mut libc::addrinfo
+    ) -> c_int;
+    fn gethostbyname(name: *const c_char) -> *mut c_void;
+    fn gethostbyname2(name: *const c_char, family: c_int) -> *mut c_void;
+    fn gethostbyname_r(
+        name: *const c_char,
+        to: *mut c_void,
+        room: *mut c_char,
+        length: usize,
+        found: *mut *mut c_void,
+        error: *mut c_int
+    ) -> c_int;
+}

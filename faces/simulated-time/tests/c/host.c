@@ -1,0 +1,419 @@
+/* What programs do on simulated hosts. Each role prints what it saw: the same in every run. */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#define CHECK(what) \
+    do { \
+        if (!(what)) { \
+            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #what, strerror(errno)); \
+            exit(1); \
+        } \
+    } while (0)
+
+static long long nanoseconds(clockid_t clock)
+{
+    struct timespec now;
+    CHECK(clock_gettime(clock, &now) == 0);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+/* From the start of the run. */
+static long long now(void)
+{
+    return nanoseconds(CLOCK_MONOTONIC) - 1000000000000LL;
+}
+
+static void clocks(void)
+{
+    struct timeval day;
+    struct timespec length = {0, 1500}, resolution;
+    struct utsname names;
+    char name[64];
+    long long start = now();
+    printf("start %lld\n", start);
+    CHECK(nanosleep(&length, NULL) == 0);
+    printf("nanosleep %lld\n", now() - start);
+    start = now();
+    CHECK(usleep(7) == 0 && sleep(2) == 0);
+    printf("usleep, sleep %lld\n", now() - start);
+    CHECK(clock_gettime(CLOCK_MONOTONIC, &length) == 0);
+    length.tv_sec += 1;
+    start = now();
+    CHECK(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &length, NULL) == 0);
+    printf("until %lld\n", now() - start);
+    CHECK(gettimeofday(&day, NULL) == 0);
+    printf("day %lld.%06lld %lld\n", (long long)day.tv_sec, (long long)day.tv_usec, (long long)time(NULL));
+    CHECK(clock_getres(CLOCK_REALTIME, &resolution) == 0);
+    printf("resolution %lld\n", (long long)resolution.tv_nsec);
+    length.tv_nsec = 1000000000;
+    CHECK(nanosleep(&length, NULL) == -1 && errno == EINVAL);
+    printf("processor %ld\n", (long)clock());
+    CHECK(gethostname(name, sizeof name) == 0 && uname(&names) == 0);
+    printf("name %s %s\n", name, names.nodename);
+}
+
+static void names(void)
+{
+    char name[64];
+    CHECK(gethostname(name, sizeof name) == 0);
+    printf("name %s\nclock %lld\n", name, nanoseconds(CLOCK_REALTIME));
+}
+
+static void counter(void)
+{
+    unsigned processor = 7;
+    unsigned long long first = __rdtsc(), second = __rdtscp(&processor), third;
+    struct timespec length = {0, 1000000};
+    printf("reads %llu processor %u\n", second - first, processor);
+    first = __rdtsc();
+    CHECK(nanosleep(&length, NULL) == 0);
+    second = __rdtsc();
+    printf("a millisecond %llu\n", second - first);
+    first = __rdtsc();
+    for (volatile int at = 0; at < 10000000; at++) {
+    }
+    second = __rdtsc();
+    printf("computing %llu\n", second - first);
+    third = nanoseconds(CLOCK_MONOTONIC);
+    printf("clock less counter %lld\n", (long long)(third - second));
+    /* As programs find how fast the counter is. */
+    struct timeval begin, end;
+    CHECK(gettimeofday(&begin, NULL) == 0);
+    first = __rdtsc();
+    do {
+        CHECK(gettimeofday(&end, NULL) == 0);
+    } while ((end.tv_sec - begin.tv_sec) * 1000000 + end.tv_usec - begin.tv_usec < 20000);
+    second = __rdtsc();
+    printf("20 ms %llu\n", second - first);
+}
+
+static void on_fault(int number)
+{
+    printf("fault %d\n", number);
+    fflush(stdout);
+    _exit(0);
+}
+
+static void fault(void)
+{
+    struct sigaction mine, seen;
+    sigset_t all;
+    memset(&mine, 0, sizeof mine);
+    mine.sa_handler = on_fault;
+    CHECK(sigaction(SIGSEGV, &mine, NULL) == 0);
+    CHECK(sigaction(SIGSEGV, NULL, &seen) == 0 && seen.sa_handler == on_fault);
+    sigfillset(&all);
+    CHECK(sigprocmask(SIG_SETMASK, &all, NULL) == 0);
+    /* The counter is read all the same. */
+    unsigned long long first = __rdtsc();
+    printf("reads %llu\n", __rdtsc() - first);
+    sigemptyset(&all);
+    CHECK(sigprocmask(SIG_SETMASK, &all, NULL) == 0);
+    volatile int *volatile nowhere = NULL;
+    *nowhere = 1;
+}
+
+static int listening(int family, int port)
+{
+    int one = 1, socket_ = socket(family, SOCK_STREAM, 0);
+    CHECK(socket_ >= 0);
+    CHECK(setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0);
+    if (family == AF_INET) {
+        struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(port)};
+        CHECK(bind(socket_, (struct sockaddr *)&any, sizeof any) == 0);
+    } else {
+        struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+        CHECK(bind(socket_, (struct sockaddr *)&any, sizeof any) == 0);
+    }
+    CHECK(listen(socket_, 5) == 0);
+    return socket_;
+}
+
+static int connected(const char *host, const char *port)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
+    CHECK(getaddrinfo(host, port, &hints, &found) == 0);
+    int socket_ = socket(found->ai_family, SOCK_STREAM, 0);
+    CHECK(socket_ >= 0);
+    CHECK(connect(socket_, found->ai_addr, found->ai_addrlen) == 0);
+    freeaddrinfo(found);
+    return socket_;
+}
+
+static void print_peer(int socket_)
+{
+    struct sockaddr_storage peer;
+    char name[64];
+    socklen_t length = sizeof peer;
+    CHECK(getpeername(socket_, (struct sockaddr *)&peer, &length) == 0);
+    CHECK(getnameinfo((struct sockaddr *)&peer, length, name, sizeof name, NULL, 0, NI_NUMERICHOST) == 0);
+    printf("peer %s\n", name);
+}
+
+static void server(int port, int family)
+{
+    char byte;
+    int each, all = listening(family, port);
+    each = accept(all, NULL, NULL);
+    CHECK(each >= 0);
+    printf("accepted at %lld\n", now());
+    print_peer(each);
+    for (int at = 0; at < 5; at++) {
+        CHECK(read(each, &byte, 1) == 1);
+        printf("ping %d at %lld\n", byte, now());
+        usleep(3);
+        CHECK(write(each, &byte, 1) == 1);
+    }
+    CHECK(read(each, &byte, 1) == 0);
+    printf("end at %lld\n", now());
+}
+
+static void client(const char *host, const char *port)
+{
+    int each = connected(host, port);
+    printf("connected at %lld\n", now());
+    print_peer(each);
+    for (char at = 0; at < 5; at++) {
+        char byte;
+        usleep(10);
+        CHECK(send(each, &at, 1, 0) == 1);
+        CHECK(recv(each, &byte, 1, 0) == 1 && byte == at);
+        printf("pong %d at %lld\n", byte, now());
+    }
+    usleep(50);
+}
+
+enum { BULK = 8 << 20 };
+
+/* More than any buffer holds: both sides wait for each other again and again. */
+static void sink(int port)
+{
+    char *bytes = malloc(BULK);
+    int each, all = listening(AF_INET, port);
+    CHECK(bytes && (each = accept(all, NULL, NULL)) >= 0);
+    usleep(100);
+    CHECK(recv(each, bytes, BULK, MSG_WAITALL) == BULK);
+    for (int at = 0; at < BULK; at++) {
+        CHECK((unsigned char)bytes[at] == (unsigned char)(at * 7));
+    }
+    CHECK(send(each, "x", 1, 0) == 1);
+    printf("all at %lld\n", now() / 1000000);
+}
+
+static void bulk_source(const char *host, const char *port)
+{
+    char *bytes = malloc(BULK), byte;
+    int each = connected(host, port);
+    CHECK(bytes);
+    for (int at = 0; at < BULK; at++) {
+        bytes[at] = (char)(at * 7);
+    }
+    CHECK(write(each, bytes, BULK) == BULK);
+    CHECK(recv(each, &byte, 1, 0) == 1);
+    printf("answered at %lld\n", now() / 1000000);
+}
+
+static void waits(void)
+{
+    int ends[2], other[2];
+    char byte = 5;
+    long long start;
+    CHECK(pipe(ends) == 0 && pipe(other) == 0);
+    struct pollfd entry = {.fd = ends[0], .events = POLLIN};
+    start = now();
+    CHECK(poll(&entry, 1, 3) == 0);
+    printf("poll %lld\n", now() - start);
+    struct timespec length = {0, 2500};
+    start = now();
+    CHECK(ppoll(&entry, 1, &length, NULL) == 0);
+    printf("ppoll %lld\n", now() - start);
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(ends[0], &set);
+    struct timeval half = {0, 500};
+    start = now();
+    CHECK(select(ends[0] + 1, &set, NULL, NULL, &half) == 0 && !FD_ISSET(ends[0], &set));
+    printf("select %lld\n", now() - start);
+    int epoll = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = 9}, seen;
+    CHECK(epoll >= 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, ends[0], &event) == 0);
+    start = now();
+    CHECK(epoll_wait(epoll, &seen, 1, 4) == 0);
+    printf("epoll %lld\n", now() - start);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        usleep(20);
+        CHECK(write(ends[1], &byte, 1) == 1);
+        usleep(20);
+        CHECK(write(other[1], &byte, 1) == 1);
+        usleep(20);
+        _exit(3);
+    }
+    start = now();
+    CHECK(epoll_wait(epoll, &seen, 1, -1) == 1 && seen.data.u32 == 9);
+    printf("child's first %lld\n", now() - start);
+    CHECK(read(ends[0], &byte, 1) == 1 && byte == 5);
+    FD_ZERO(&set);
+    FD_SET(other[0], &set);
+    CHECK(select(other[0] + 1, &set, NULL, NULL, NULL) == 1 && FD_ISSET(other[0], &set));
+    printf("child's second %lld\n", now() - start);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 3);
+    printf("child's end %lld\n", now() - start);
+    CHECK(waitpid(-1, &status, 0) == -1 && errno == ECHILD);
+    /* More than a pipe holds goes to a child and back. */
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        char part[10000];
+        long sum = 0;
+        close(ends[1]);
+        for (ssize_t got; (got = read(ends[0], part, sizeof part)) > 0; sum += got) {
+            usleep(1);
+        }
+        _exit(sum == 1000000 ? 0 : 1);
+    }
+    char *million = calloc(1, 1000000);
+    CHECK(million && write(ends[1], million, 1000000) == 1000000);
+    close(ends[1]);
+    CHECK(wait(&status) == child && status == 0);
+    printf("a million %d\n", now() - start > 100000);
+}
+
+/* What a process has computed is seen when its clock says so: here by reading clocks. */
+static void ahead(void)
+{
+    int ends[2], status;
+    char byte;
+    CHECK(pipe(ends) == 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        long long start = now();
+        while (now() - start < 4000) {
+        }
+        close(ends[1]);
+        while (now() - start < 8000) {
+        }
+        exit(0);
+    }
+    long long start = now();
+    close(ends[1]);
+    CHECK(read(ends[0], &byte, 1) == 0);
+    printf("closed %lld\n", now() - start);
+    CHECK(wait(&status) == child && status == 0);
+    printf("ended %lld\n", now() - start);
+}
+
+/* What is outside of the simulation: a service of this machine that answers after a while. */
+static void outside(const char *port)
+{
+    char byte;
+    int each = connected("127.0.0.1", port);
+    CHECK(read(each, &byte, 1) == 1);
+    printf("answer %c at %lld\n", byte, now());
+}
+
+/* How another library finds the state of this process. */
+static void symbol(void)
+{
+    const void *(*table)(void) = (const void *(*)(void))dlsym(RTLD_DEFAULT, "viaduct_turns_1");
+    CHECK(table);
+    printf("table %d\n", table() != NULL);
+}
+
+static void programs(const char *self)
+{
+    char *words[] = {(char *)self, "says", "spawned", NULL};
+    extern char **environ;
+    int status;
+    pid_t child;
+    long long start = now();
+    CHECK(posix_spawn(&child, self, NULL, NULL, words, environ) == 0);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    printf("spawned took %lld\n", now() - start);
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        CHECK(execl("/nowhere", "/nowhere", "a", "b", "c", "d", "e", "f", NULL) == -1 && errno == ENOENT);
+        unsigned long long first = __rdtsc();
+        printf("not replaced %llu\n", __rdtsc() - first);
+        fflush(stdout);
+        usleep(5);
+        execl(self, self, "says", "replaced", "1", "2", "3", "4", "5", "6", NULL);
+        _exit(9);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    printf("replaced took %lld\n", now() - start);
+    fflush(stdout);
+    char line[4096];
+    snprintf(line, sizeof line, "%s says first && %s says second", self, self);
+    CHECK(system(line) == 0);
+    printf("shell took %d\n", now() - start > 10000);
+}
+
+int main(int count, char **words)
+{
+    const char *role = count > 1 ? words[1] : "";
+    if (strcmp(role, "clocks") == 0) {
+        clocks();
+    } else if (strcmp(role, "names") == 0) {
+        names();
+    } else if (strcmp(role, "counter") == 0) {
+        counter();
+    } else if (strcmp(role, "fault") == 0) {
+        fault();
+    } else if (strcmp(role, "server") == 0) {
+        server(atoi(words[2]), AF_INET);
+    } else if (strcmp(role, "server6") == 0) {
+        server(atoi(words[2]), AF_INET6);
+    } else if (strcmp(role, "client") == 0) {
+        client(words[2], words[3]);
+    } else if (strcmp(role, "sink") == 0) {
+        sink(atoi(words[2]));
+    } else if (strcmp(role, "source") == 0) {
+        bulk_source(words[2], words[3]);
+    } else if (strcmp(role, "waits") == 0) {
+        waits();
+    } else if (strcmp(role, "programs") == 0) {
+        programs(words[0]);
+    } else if (strcmp(role, "late") == 0) {
+        usleep(500);
+        server(atoi(words[2]), AF_INET);
+    } else if (strcmp(role, "ahead") == 0) {
+        ahead();
+    } else if (strcmp(role, "outside") == 0) {
+        outside(words[2]);
+    } else if (strcmp(role, "symbol") == 0) {
+        symbol();
+    } else if (strcmp(role, "says") == 0) {
+        usleep(10);
+        printf("%s, %d words\n", words[2], count);
+    } else {
+        fprintf(stderr, "no role %s\n", role);
+        return 1;
+    }
+    return 0;
+}

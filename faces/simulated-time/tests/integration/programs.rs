@@ -1,0 +1,217 @@
+//! What programs see.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use viaduct_turns::{RunError, SOCKET_VARIABLE};
+
+use crate::run::{each_time, library, once, program};
+
+/// What one host prints alone, without the last line's end.
+fn alone(words: &[&str]) -> String {
+    let printed = each_time(&program("host"), &[words]);
+    printed[0].trim_end().to_owned()
+}
+
+#[test]
+fn clocks_show_what_was_slept_and_what_calls_cost() {
+    // A call of the system costs 200 ns, a reading of a clock 25.
+    let wanted = "start 25\n\
+                  nanosleep 1725\n\
+                  usleep, sleep 2000007425\n\
+                  until 1000000000\n\
+                  day 1577836803.000009 1577836803\n\
+                  resolution 1\n\
+                  processor 3000009\n\
+                  name host0 host0";
+    assert_eq!(alone(&["clocks"]), wanted);
+}
+
+#[test]
+fn the_counter_is_a_nanosecond_a_tick_whatever_is_computed() {
+    let wanted = "reads 10 processor 0\n\
+                  a millisecond 1000210\n\
+                  computing 10\n\
+                  clock less counter 25\n\
+                  20 ms 19999710";
+    assert_eq!(alone(&["counter"]), wanted);
+}
+
+#[test]
+fn faults_of_a_program_are_its_own() {
+    assert_eq!(alone(&["fault"]), "reads 10\nfault 11");
+}
+
+#[test]
+fn hosts_talk_over_sockets_at_the_same_times_in_each_run() {
+    for (server, port) in [("server", "5001"), ("server6", "5002")] {
+        let hosts: [&[&str]; 2] = [&[server, port], &["client", "host0", port]];
+        let printed = each_time(&program("host"), &hosts);
+        let prefix = if server == "server6" { "::ffff:" } else { "" };
+        // A ping is read when it was sent, 10 us after the pong before it; the clock is read.
+        let mut at = 225;
+        let mut pings = format!("accepted at 225\npeer {prefix}127.77.0.2\n");
+        let mut pongs = "connected at 225\npeer 127.77.0.1\n".to_owned();
+        for number in 0..5 {
+            at += 200 + 10_000 + 200;
+            pings += &format!("ping {number} at {}\n", at + 25);
+            at += 25 + 200 + 3000 + 200;
+            pongs += &format!("pong {number} at {}\n", at + 25);
+            at += 25;
+        }
+        pings += &format!("end at {}\n", at + 200 + 50_000 + 25);
+        assert_eq!(printed, [pings, pongs], "{server}");
+    }
+}
+
+#[test]
+fn a_host_that_will_listen_is_waited_for() {
+    let hosts: [&[&str]; 2] = [&["client", "host1", "5006"], &["late", "5006"]];
+    let printed = each_time(&program("host"), &hosts);
+    assert!(
+        printed[0].starts_with("connected at 500225\npeer 127.77.0.2\n"),
+        "{}",
+        printed[0]
+    );
+}
+
+#[test]
+fn more_than_buffers_hold_goes_over_a_socket() {
+    let hosts: [&[&str]; 2] = [&["sink", "5003"], &["source", "host0", "5003"]];
+    let printed = each_time(&program("host"), &hosts);
+    assert_eq!(printed, ["all at 0\n", "answered at 0\n"]);
+}
+
+#[test]
+fn hosts_use_one_port_each() {
+    let hosts: [&[&str]; 4] = [
+        &["server", "5004"],
+        &["server", "5004"],
+        &["client", "host1", "5004"],
+        &["client", "host0", "5004"],
+    ];
+    let printed = each_time(&program("host"), &hosts);
+    assert!(printed[0].contains("peer 127.77.0.4"), "{}", printed[0]);
+    assert!(printed[1].contains("peer 127.77.0.3"), "{}", printed[1]);
+}
+
+#[test]
+fn waits_on_many_descriptors_and_for_children() {
+    let wanted = "poll 3000225\n\
+                  ppoll 2725\n\
+                  select 500225\n\
+                  epoll 4000225\n\
+                  child's first 20400\n\
+                  child's second 40800\n\
+                  child's end 61000\n\
+                  a million 1";
+    assert_eq!(alone(&["waits"]), wanted);
+}
+
+#[test]
+fn what_ran_ahead_is_seen_at_its_time() {
+    assert_eq!(alone(&["ahead"]), "closed 4025\nended 8025");
+}
+
+#[test]
+fn programs_start_others() {
+    let printed = alone(&["programs"]);
+    for line in [
+        "spawned, 3 words",
+        "spawned took 10425",
+        "not replaced 10",
+        "replaced, 9 words",
+        "first, 3 words",
+        "second, 3 words",
+        "shell took 1",
+    ] {
+        assert!(printed.contains(line), "no `{line}` in\n{printed}");
+    }
+}
+
+#[test]
+fn other_libraries_find_the_state() {
+    assert_eq!(alone(&["symbol"]), "table 1");
+}
+
+#[test]
+fn time_stands_while_something_outside_can_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let service = std::thread::spawn(move || {
+        let (mut peer, _) = listener.accept().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        peer.write_all(b"y").unwrap();
+    });
+    let (result, ended) = once(&program("host"), &[&["outside", &port]], |_| {});
+    service.join().unwrap();
+    result.unwrap();
+    assert_eq!(ended, [(true, "answer y at 425\n".to_owned())]);
+}
+
+#[test]
+fn who_waits_in_vain_is_named_with_the_call() {
+    let hosts: [&[&str]; 2] = [&["server", "5005"], &["server", "5005"]];
+    let (result, _) = once(&program("host"), &hosts, |coordinator| {
+        coordinator.set_patience(Duration::from_millis(50));
+    });
+    let error = result.unwrap_err();
+    assert!(matches!(error, RunError::Stuck(_)));
+    let text = error.to_string();
+    assert!(
+        text.contains("on host 0 is in accept since 0.200 us"),
+        "{text}"
+    );
+    assert!(
+        text.contains("on host 1 is in accept since 0.200 us"),
+        "{text}"
+    );
+    // A host that nobody listens on refuses after a second, which nobody has to wait for.
+    let begin = Instant::now();
+    let (result, ended) = once(&program("host"), &[&["client", "host0", "5005"]], |_| {});
+    assert!(begin.elapsed() < Duration::from_secs(20));
+    assert_eq!(result.unwrap().time, 1_000_000_200_000);
+    assert!(
+        !ended[0].0 && ended[0].1.contains("Connection refused"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn programs_outside_of_a_simulation_see_everything_as_it_is() {
+    assert_eq!(alone(&["names"]), "name host0\nclock 1577836800000000025");
+    let real = |role: &str| {
+        let mut command = Command::new(program("host"));
+        let output = command
+            .arg(role)
+            .env("LD_PRELOAD", library())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let printed = real("names");
+    assert!(
+        !printed.contains("name host0") && !printed.contains("clock 15778368"),
+        "{printed}"
+    );
+    assert_eq!(real("symbol"), "table 0\n");
+}
+
+#[test]
+fn a_program_that_cannot_take_part_says_why() {
+    let mut command = Command::new(program("host"));
+    command.arg("clocks").env("LD_PRELOAD", library());
+    command
+        .env(SOCKET_VARIABLE, "/nowhere/s")
+        .env("PMI_RANK", "1");
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("VIADUCT_SIMULATION=/nowhere/s: "), "{text}");
+    command.env("PMI_RANK", "first");
+    let text = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(text.contains("PMI_RANK is first, not a number"), "{text}");
+}
