@@ -40,6 +40,7 @@ use crate::programs::guest::Guests;
 use crate::programs::{NoPrograms, OF_PROGRAM, Programs};
 use crate::result::{Ended, SeriesRow};
 use crate::run::ClosedUse;
+use crate::sent::Look;
 use crate::trace::{FlowName, Observer};
 use crate::workload::{Pattern, Targets};
 use viaduct_hardware::mechanism::{self, LastPlan, PlanId, Plans};
@@ -148,6 +149,10 @@ pub struct Cluster<P: Programs> {
     /// Completions of sends that a process has not taken from a connection that was given back, by
     /// process and peer.
     pub(crate) unreaped: BTreeMap<(u32, u32), u32>,
+    /// Whether the adapter interrupts the processor for sends.
+    pub(crate) is_interrupted_for_sends: bool,
+    /// Of processes that will look at their sends, in such a case: where.
+    pub(crate) looks_at_sends: BTreeMap<u32, VecDeque<Look>>,
     pub(crate) messages: Messages,
     pub(crate) accounting: Accounting,
     /// What may fail; nothing, as a rule.
@@ -293,6 +298,8 @@ impl<P: Programs> Cluster<P> {
             targets,
             idle: Idle::new(config.run.connections_kept, process_count),
             unreaped: BTreeMap::new(),
+            looks_at_sends: BTreeMap::new(),
+            is_interrupted_for_sends: mechanism.interrupts_senders(),
             messages: Messages::default(),
             accounting: Accounting::new(config.run.warmup, config.run.message_rows_max, P::EXIST),
             failures,
@@ -608,7 +615,9 @@ impl<P: Programs> Cluster<P> {
             }
             Event::Forwarded(message) => self.handle_forwarded(message),
             Event::TailArrives(message) => self.arrive(message),
+            Event::Rings(host) => self.handle_ring(host),
             Event::Looks(process) => self.handle_look(process),
+            Event::LooksAtSends(process) => self.handle_look_at_sends(process),
             Event::Reaped(message) => self.handle_reaped(message),
             Event::Reposted(message) => self.handle_reposted(message),
             Event::SendReaped(process) => self.post_window(process),

@@ -25,6 +25,8 @@ pub(crate) enum Event<E> {
     TailArrives(MessageId),
     /// A process that is behind the kernel is done with what it did, and looks for messages.
     Looks(u32),
+    /// A process looks at its sends behind a post: see [`crate::sent`].
+    LooksAtSends(u32),
     /// The receiving application has taken the message.
     Reaped(MessageId),
     /// A receive descriptor that was used is with the NIC again.
@@ -60,6 +62,8 @@ pub(crate) enum Event<E> {
     Sent(MessageId),
     /// A program's message takes its receive, whose first byte was there before.
     Meets(MessageId),
+    /// A host's program rings a doorbell for a receive.
+    Rings(u32),
     /// A message about connections arrives.
     Control(u32),
     /// Something follows from a fault: its number among what is expected.

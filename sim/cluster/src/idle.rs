@@ -127,7 +127,9 @@ impl<P: Programs> Cluster<P> {
                 continue;
             };
             let other = others.get(back);
-            let are_idle = own.is_idle(now) && other.is_idle(now);
+            let will_look =
+                self.will_look_at_sends(process, place) || self.will_look_at_sends(peer, back);
+            let are_idle = own.is_idle(now) && other.is_idle(now) && !will_look;
             let (vi, peer_vi) = (own.vi, other.vi);
             if are_idle && self.is_unused(process, vi) && self.is_unused(peer, peer_vi) {
                 self.release((process, place, vi), (peer, back, peer_vi));
@@ -185,6 +187,12 @@ impl<P: Programs> Cluster<P> {
             let (poster, _) = message.ends_as_posted();
             if let Some(&place) = places[poster as usize].get(message.connection as usize) {
                 message.connection = place;
+            }
+        }
+        for (process, looks) in &mut self.looks_at_sends {
+            for look in looks {
+                let moved = places[*process as usize].get(look.place as usize);
+                look.place = moved.copied().unwrap_or(look.place);
             }
         }
         for host in &mut self.hosts {

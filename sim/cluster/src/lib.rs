@@ -152,6 +152,7 @@ pub mod result;
 mod retransmission;
 mod run;
 mod send;
+mod sent;
 mod taking;
 mod trace;
 pub mod why;

@@ -55,16 +55,7 @@ impl<P: Programs> Cluster<P> {
         let state = &mut self.hosts[host as usize];
         state.send_buffers_free -= 1;
         let (begin, end) = state.work(now, processor.post);
-        // The application polls its send queue when it has posted.
-        let nic = &mut self.nics[host as usize];
-        let mut reaping = Time::ZERO;
-        while nic.send_done(ends.source_vi).completion().is_some() {
-            reaping += processor.reap;
-        }
-        let connections = &mut self.processes[process as usize].connections;
-        let connection = connections.at(ends.place);
-        let unreaped = core::mem::take(&mut connection.unreaped);
-        reaping += processor.reap.saturating_mul(u64::from(unreaped));
+        let reaping = self.sends_to_take(host, process, ends);
         self.post_descriptor(host, ends, &wish);
         let id = self.messages.post(&wish, ends);
         let message = self.messages.get_mut(id);
@@ -104,9 +95,14 @@ impl<P: Programs> Cluster<P> {
     #[inline]
     fn follow_post(&mut self, host: u32, id: MessageId, begin: Time) {
         let worked = self.hosts[host as usize].processor_free;
-        let process = self.messages.get(id).source;
+        let message = self.messages.get(id);
+        let (process, place) = (message.source, message.connection);
+        let name = message.name(self.processes_per_host);
         let state = &mut self.processes[process as usize];
         state.busy_until = state.busy_until.max(worked);
+        if self.is_interrupted_for_sends {
+            self.expect_look_at_sends((process, place), name, worked);
+        }
         self.follow_processor(host, id, Work::Post, begin, worked);
     }
 

@@ -340,11 +340,28 @@ impl<P: Programs> Cluster<P> {
         end: Time,
     ) {
         if self.observer.is_some() || self.operations.is_some() {
-            let span = Span { begin, end };
-            self.note_messaging(id, work, span);
-            let name = self.messages.get(id).name(self.processes_per_host);
-            self.keep_processor(host, name, work, span);
+            let message = self.messages.get(id);
+            let process = match work {
+                Work::Post => message.source,
+                _ => message.target,
+            };
+            let message = (message.name(self.processes_per_host), process);
+            self.follow_processor_for(host, message, work, Span { begin, end });
         }
+    }
+
+    /// As [`Cluster::follow_processor`], for a message that may be gone: its process had the
+    /// processor.
+    #[inline]
+    pub(crate) fn follow_processor_for(
+        &mut self,
+        host: u32,
+        (message, process): (MessageName, u32),
+        work: Work,
+        span: Span,
+    ) {
+        self.note_messaging(process, span);
+        self.keep_processor(host, message, work, span);
     }
 
     #[cold]

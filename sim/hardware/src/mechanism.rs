@@ -254,8 +254,9 @@ impl AdapterState {
 }
 
 impl Mechanism {
-    /// Whether the adapter is told of a post by a doorbell, and how long until it acts; otherwise
-    /// the posting processor starts the message itself.
+    /// Whether the adapter is told of a post, of a send or a receive, by a doorbell, and how long
+    /// until it acts; otherwise the posting processor starts a message itself, and a receive is
+    /// there when the processor has put it there.
     #[must_use]
     pub fn doorbell(&self, bus: &BusModel) -> Option<Step> {
         match self {
@@ -270,13 +271,6 @@ impl Mechanism {
             Self::Rdma(nic) => Some(Step::of(nic.doorbell)),
             Self::RemoteWrites(_) | Self::Kernel(_) => None,
         }
-    }
-
-    /// What the adapter learns a receive descriptor by, in the same way; of one that needs no
-    /// doorbell it knows when the processor has put it there.
-    #[must_use]
-    pub fn receive_doorbell(&self, bus: &BusModel) -> Step {
-        self.doorbell(bus).unwrap_or(Step::ZERO)
     }
 
     /// The adapter with VIA of its own, if it is one.
@@ -310,6 +304,12 @@ impl Mechanism {
             Self::Native(nic) => nic.forwarding,
             _ => Switching::CutThrough,
         }
+    }
+
+    /// Whether a processor may be interrupted for what it has sent.
+    #[must_use]
+    pub const fn interrupts_senders(&self) -> bool {
+        matches!(self, Self::RemoteWrites(_))
     }
 
     /// Whether it sends again what was lost on a reliable connection.

@@ -717,6 +717,7 @@ unsafe impl Runtime for Process {
         }
         Hosted::follow_post(&mut cluster, self.host, vi, Some(id));
         if work == Work::PostReceive {
+            cluster.posted_receive(self.host, begins);
             Hosted::tell_receives_of(&mut cluster, self.host, id);
         }
         result

@@ -7,11 +7,9 @@ use viaduct_engine::Time;
 
 use super::busy::Busy;
 use crate::cluster::Cluster;
-use crate::message::MessageId;
 use crate::programs::Programs;
 use crate::result::{ApplicationResult, RankRow, Warning};
 use crate::trace::Span;
-use crate::why::Work;
 
 /// What is kept of a rank.
 #[derive(Clone, Debug, Default)]
@@ -102,14 +100,9 @@ impl<P: Programs> Cluster<P> {
     }
 
     /// The processor of a host has worked for a message of its own, or one that came.
-    pub(crate) fn note_messaging(&mut self, id: MessageId, work: Work, span: Span) {
+    pub(crate) fn note_messaging(&mut self, process: u32, span: Span) {
         let Some(operations) = &mut self.operations else {
             return;
-        };
-        let message = self.messages.get(id);
-        let process = match work {
-            Work::Post => message.source,
-            _ => message.target,
         };
         if let Some(rank) = operations.places.rank_of(process) {
             let now = self.queue.now();

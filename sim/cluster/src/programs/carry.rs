@@ -13,8 +13,8 @@ use viaduct_core::{
     Operation, Queue, ReceiveOutcome, ReceiveVerdict, SendOutcome, StartedSend, ViId,
 };
 use viaduct_engine::Time;
-use viaduct_hardware::Stage;
 use viaduct_hardware::mechanism::{Mover, PlanId, Request};
+use viaduct_hardware::{Stage, Step};
 use viaduct_network::{Moved, Next};
 
 use super::guest::Met;
@@ -99,6 +99,21 @@ impl<P: Programs> Cluster<P> {
                 self.start_by_processors(host, place);
             }
         }
+    }
+
+    /// A program has posted a receive, on which its processor works from a time on: it rings the
+    /// doorbell of the VI's receive queue, as a study's process does.
+    #[inline]
+    pub fn posted_receive(&mut self, host: u32, begin: Time) {
+        let doorbell = self.doorbell.unwrap_or(Step::ZERO);
+        if doorbell.bus > Time::ZERO && self.network.has_buses() {
+            self.queue.schedule(begin, Event::Rings(host));
+        }
+    }
+
+    pub(crate) fn handle_ring(&mut self, host: u32) {
+        let doorbell = self.doorbell.unwrap_or(Step::ZERO);
+        self.short_transaction(host, doorbell.bus, 0);
     }
 
     /// Sends of a VI that wait may be able to start.

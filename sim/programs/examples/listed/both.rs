@@ -176,18 +176,24 @@ fn post(process: &Process, messages: &[ListedMessage], end: Time) -> Outcome<()>
     };
     let buffers: Vec<_> = messages.iter().map(buffer).collect::<Result<_, _>>()?;
     let mut incomplete = 0;
+    // They stay registered: giving memory back takes the processor.
+    let mut sent = Vec::with_capacity(messages.len());
     for (message, buffer) in messages.iter().zip(buffers) {
         process.sleep_until(message.time);
         vi.post_send(buffer, message.bytes as usize)?;
         incomplete += 1;
-        while incomplete > 0 && vi.try_sent()?.is_some() {
+        while incomplete > 0
+            && let Some(buffer) = vi.try_sent()?
+        {
+            sent.push(buffer);
             incomplete -= 1;
         }
     }
-    for _ in 0..incomplete {
-        vi.sent(None)?;
-    }
+    // What is complete after that its process does not hear of, nor does a list's.
     process.sleep_until(end);
+    for _ in 0..incomplete {
+        sent.push(vi.sent(None)?);
+    }
     Ok(())
 }
 
