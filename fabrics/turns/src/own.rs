@@ -265,6 +265,7 @@ impl NewThread {
         seat.set_doing(b"start");
         seat.give(Request::Start, None);
         own.bell.count_newcomer();
+        creator.lower_horizon();
         Some(Self(number))
     }
 

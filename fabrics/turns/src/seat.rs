@@ -228,9 +228,14 @@ impl Seat {
         Self::put(unsafe { target.add(POST_HEAD_BYTES) }, bytes);
         let end = at + POST_HEAD_BYTES + bytes.len();
         head.posted.store(end as u32, Ordering::Relaxed);
-        // What it starts may be seen by others: nothing goes past it unseen.
-        head.horizon.fetch_min(clock, Ordering::Relaxed);
+        self.lower_horizon();
         true
+    }
+
+    /// What the thread has begun may be seen by others: it goes no further unseen.
+    pub(crate) fn lower_horizon(&self) {
+        let clock = self.clock();
+        self.head().horizon.fetch_min(clock, Ordering::Relaxed);
     }
 
     /// Puts a request where the coordinator finds it.

@@ -677,6 +677,12 @@ fn who_is_alone_needs_no_turn() {
 }
 
 fn threads_run_one_at_a_time() {
+    // Alone, too: a thread that is made is somebody else.
+    let (lines, _) = well_each_time(|| vec![("threads", vec![])]);
+    assert!(
+        times(&lines).is_sorted() && lines[0].contains("thread 1: awake"),
+        "{lines:#?}"
+    );
     let (lines, _) = well_each_time(|| vec![("threads", vec![]), ("threads", vec![])]);
     assert!(times(&lines).is_sorted());
     for host in ["host 0", "host 1"] {

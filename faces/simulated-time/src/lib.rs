@@ -7,6 +7,7 @@
 //! - `clocks`: clocks and sleeps; `counter`: the processor's counter of time
 //! - `hosts`: names and addresses of hosts; `sockets`: whom sockets are bound and connected to
 //! - `transfers`: reads and writes that would block; `polls`: waits on many descriptors
+//! - `threads`: threads, which run one at a time; `locks`: what they wait for
 //! - `processes`: processes that are made, replaced, waited for and ended
 //! - `real`: the functions of the C library
 //!
@@ -20,6 +21,8 @@
 //! - A wait that is not a call by name is not seen, and holds the turn: reads of pipes and sockets
 //!   by the C library's streams, system calls by number, `io_uring`, timers of the system
 //!   (`timerfd`, `setitimer`, `alarm`), which run in real time.
+//! - Condition variables, barriers and futexes are seen by threads of one process: not those that lie
+//!   in memory of several.
 //! - Programs without a dynamic linker, and those that run with another user's rights, are not
 //!   reached.
 
@@ -28,10 +31,12 @@ use viaduct_turns::{NewThread, Table};
 pub mod clocks;
 pub mod counter;
 pub mod hosts;
+pub mod locks;
 pub mod polls;
 pub mod processes;
 mod real;
 pub mod sockets;
+pub mod threads;
 pub mod transfers;
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]

@@ -29,14 +29,29 @@ impl<T> Missing for *mut T {
     const MISSING: Self = core::ptr::null_mut();
 }
 
+unsafe extern "C" {
+    fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
+}
+
 /// The function of this name in the libraries behind this one, once it was looked for.
 pub(crate) fn next(cache: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    next_of(cache, name, c"")
+}
+
+/// As [`next`], in this version, unless that is empty.
+fn next_of(cache: &AtomicPtr<c_void>, name: &CStr, version: &CStr) -> *mut c_void {
     let known = cache.load(Ordering::Relaxed);
     if !known.is_null() {
         return known;
     }
-    // SAFETY: the name is a string.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    // SAFETY: the name and the version are strings.
+    let found = unsafe {
+        if version.is_empty() {
+            libc::dlsym(libc::RTLD_NEXT, name.as_ptr())
+        } else {
+            dlvsym(libc::RTLD_NEXT, name.as_ptr(), version.as_ptr())
+        }
+    };
     if found.is_null() {
         set_errno(libc::ENOSYS);
     }
@@ -55,7 +70,9 @@ pub(crate) fn errno() -> c_int {
 }
 
 macro_rules! real {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)+) => {$(
+    (@version $version:literal; $(
+        fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;
+    )+) => {$(
         /// The C library's.
         ///
         /// # Safety
@@ -67,7 +84,7 @@ macro_rules! real {
             let name = concat!(stringify!($name), "\0");
             // SAFETY: it ends with its only zero.
             let name = unsafe { CStr::from_bytes_with_nul_unchecked(name.as_bytes()) };
-            let function = next(&NEXT, name);
+            let function = next_of(&NEXT, name, $version);
             if function.is_null() {
                 return <$result as Missing>::MISSING;
             }
@@ -77,6 +94,9 @@ macro_rules! real {
             unsafe { function($($argument),*) }
         }
     )+};
+    (fn $($rest:tt)+) => {
+        real! { @version c""; fn $($rest)+ }
+    };
 }
 
 real! {
@@ -227,5 +247,103 @@ real! {
         length: usize,
         found: *mut *mut c_void,
         error: *mut c_int
+    ) -> c_int;
+
+    fn pthread_create(
+        thread: *mut libc::pthread_t,
+        attributes: *const libc::pthread_attr_t,
+        routine: extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+        argument: *mut c_void
+    ) -> c_int;
+    fn pthread_join(thread: libc::pthread_t, result: *mut *mut c_void) -> c_int;
+    fn pthread_tryjoin_np(thread: libc::pthread_t, result: *mut *mut c_void) -> c_int;
+    fn pthread_timedjoin_np(
+        thread: libc::pthread_t,
+        result: *mut *mut c_void,
+        time: *const libc::timespec
+    ) -> c_int;
+    fn pthread_detach(thread: libc::pthread_t) -> c_int;
+    fn pthread_mutex_lock(mutex: *mut libc::pthread_mutex_t) -> c_int;
+    fn pthread_mutex_trylock(mutex: *mut libc::pthread_mutex_t) -> c_int;
+    fn pthread_mutex_timedlock(
+        mutex: *mut libc::pthread_mutex_t,
+        time: *const libc::timespec
+    ) -> c_int;
+    fn pthread_mutex_clocklock(
+        mutex: *mut libc::pthread_mutex_t,
+        clock: libc::clockid_t,
+        time: *const libc::timespec
+    ) -> c_int;
+    fn pthread_mutex_unlock(mutex: *mut libc::pthread_mutex_t) -> c_int;
+    fn sem_wait(semaphore: *mut libc::sem_t) -> c_int;
+    fn sem_trywait(semaphore: *mut libc::sem_t) -> c_int;
+    fn sem_timedwait(semaphore: *mut libc::sem_t, time: *const libc::timespec) -> c_int;
+    fn sem_clockwait(
+        semaphore: *mut libc::sem_t,
+        clock: libc::clockid_t,
+        time: *const libc::timespec
+    ) -> c_int;
+    fn sem_post(semaphore: *mut libc::sem_t) -> c_int;
+    fn pthread_rwlock_rdlock(lock: *mut libc::pthread_rwlock_t) -> c_int;
+    fn pthread_rwlock_tryrdlock(lock: *mut libc::pthread_rwlock_t) -> c_int;
+    fn pthread_rwlock_timedrdlock(
+        lock: *mut libc::pthread_rwlock_t,
+        time: *const libc::timespec
+    ) -> c_int;
+    fn pthread_rwlock_wrlock(lock: *mut libc::pthread_rwlock_t) -> c_int;
+    fn pthread_rwlock_trywrlock(lock: *mut libc::pthread_rwlock_t) -> c_int;
+    fn pthread_rwlock_timedwrlock(
+        lock: *mut libc::pthread_rwlock_t,
+        time: *const libc::timespec
+    ) -> c_int;
+    fn pthread_rwlock_unlock(lock: *mut libc::pthread_rwlock_t) -> c_int;
+    fn pthread_spin_lock(lock: *mut libc::pthread_spinlock_t) -> c_int;
+    fn pthread_spin_trylock(lock: *mut libc::pthread_spinlock_t) -> c_int;
+    fn pthread_spin_unlock(lock: *mut libc::pthread_spinlock_t) -> c_int;
+    fn pthread_barrier_init(
+        barrier: *mut libc::pthread_barrier_t,
+        attributes: *const libc::pthread_barrierattr_t,
+        count: c_uint
+    ) -> c_int;
+    fn pthread_barrier_wait(barrier: *mut libc::pthread_barrier_t) -> c_int;
+    fn pthread_barrier_destroy(barrier: *mut libc::pthread_barrier_t) -> c_int;
+    fn syscall(
+        number: c_long,
+        first: c_long,
+        second: c_long,
+        third: c_long,
+        fourth: c_long,
+        fifth: c_long,
+        sixth: c_long
+    ) -> c_long;
+}
+
+real! {
+    // Before this version they had another structure.
+    @version c"GLIBC_2.3.2";
+    fn pthread_cond_init(
+        condition: *mut libc::pthread_cond_t,
+        attributes: *const libc::pthread_condattr_t
+    ) -> c_int;
+    fn pthread_cond_destroy(condition: *mut libc::pthread_cond_t) -> c_int;
+    fn pthread_cond_wait(
+        condition: *mut libc::pthread_cond_t,
+        mutex: *mut libc::pthread_mutex_t
+    ) -> c_int;
+    fn pthread_cond_timedwait(
+        condition: *mut libc::pthread_cond_t,
+        mutex: *mut libc::pthread_mutex_t,
+        time: *const libc::timespec
+    ) -> c_int;
+    fn pthread_cond_signal(condition: *mut libc::pthread_cond_t) -> c_int;
+    fn pthread_cond_broadcast(condition: *mut libc::pthread_cond_t) -> c_int;
+}
+
+real! {
+    fn pthread_cond_clockwait(
+        condition: *mut libc::pthread_cond_t,
+        mutex: *mut libc::pthread_mutex_t,
+        clock: libc::clockid_t,
+        time: *const libc::timespec
     ) -> c_int;
 }

@@ -5,3 +5,4 @@
 
 mod programs;
 mod run;
+mod threads;
