@@ -21,8 +21,8 @@
 //! - A wait that is not a call by name is not seen, and holds the turn: reads of pipes and sockets
 //!   by the C library's streams, system calls by number, `io_uring`, timers of the system
 //!   (`timerfd`, `setitimer`, `alarm`), which run in real time.
-//! - Condition variables, barriers and futexes are seen by threads of one process: not those that lie
-//!   in memory of several.
+//! - Condition variables, barriers and futexes are seen by threads of one process: not those that
+//!   lie in memory of several.
 //! - Programs without a dynamic linker, and those that run with another user's rights, are not
 //!   reached.
 
