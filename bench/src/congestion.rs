@@ -23,6 +23,7 @@ until = \"100 ms\"
 [network]
 topology = \"clos\"
 radix = RADIX
+equal_paths = \"PATHS\"
 [links]
 model = \"packets\"
 switching = \"store-and-forward\"
@@ -44,10 +45,12 @@ file = \"flows.csv\"
 ";
 
 /// Flows of [`BYTES`] that begin at one time.
+#[derive(Clone)]
 struct Flows {
     name: &'static str,
-    /// Ports of the switches of the tree.
+    /// Ports of the switches of the tree, and how flows or frames choose among its ways.
     radix: u32,
+    equal_paths: &'static str,
     ends: Vec<(u32, u32)>,
     seconds_max: f64,
     megabytes_max: Option<f64>,
@@ -60,6 +63,7 @@ pub(crate) fn measure(viaduct: &Viaduct, out: &Path, repeat: usize) -> Vec<Row> 
     let permutation = Flows {
         name: "NSCC, permutation of 1,024 x 2 MB over three levels, 100 Gbit/s",
         radix: 16,
+        equal_paths: "hash",
         ends: permutation(1_024),
         seconds_max: 17.6 / 5.0,
         megabytes_max: Some(60.0),
@@ -69,14 +73,25 @@ pub(crate) fn measure(viaduct: &Viaduct, out: &Path, repeat: usize) -> Vec<Row> 
     let incast = Flows {
         name: "NSCC, incast of 127 x 2 MB over three levels, 100 Gbit/s",
         radix: 8,
+        equal_paths: "hash",
         ends: (1..128).map(|source| (source, 0)).collect(),
         seconds_max: 0.87 / 3.0,
         megabytes_max: None,
         peer_s: 0.87,
         peer_megabytes: None,
     };
+    let spray = Flows {
+        name: "the permutation with frames that take all ways in turn",
+        equal_paths: "spray",
+        ..permutation.clone()
+    };
+    let least_queued = Flows {
+        name: "the permutation with frames that take the shortest queue",
+        equal_paths: "least-queued",
+        ..permutation.clone()
+    };
     let mut rows = Vec::new();
-    for flows in [permutation, incast] {
+    for flows in [permutation, spray, least_queued, incast] {
         let measured = flows.measure(viaduct, &directory, repeat.min(3));
         rows.extend(measured.unwrap_or_else(|reason| vec![Row::missing(flows.name, reason)]));
     }
@@ -118,12 +133,16 @@ impl Flows {
         std::fs::write(directory.join("flows.csv"), list).map_err(unwritten)?;
         let study = directory.join("flows.toml");
         let text = STUDY.replace("RADIX", &self.radix.to_string());
+        let text = text.replace("PATHS", self.equal_paths);
         std::fs::write(&study, text).map_err(unwritten)?;
         let [mut seconds, mut megabytes] = [const { Samples::EMPTY }; 2];
+        let [mut median, mut last] = [const { Samples::EMPTY }; 2];
         for _ in 0..repeat {
             let run = viaduct.run(&study.display().to_string(), &[])?;
             seconds.add(run.process_s);
             megabytes.add(run.number("peak_rss_bytes")? * 1e-6);
+            median.add(run.number("latency_us/p50")?);
+            last.add(run.number("latency_us/max")?);
         }
         let memory = format!("{}: memory", self.name);
         let most = self.megabytes_max.map_or(Target::None, Target::AtMost);
@@ -132,6 +151,19 @@ impl Flows {
             Row::quoted("the peer's processor time", "s", self.peer_s, PEER),
             Row::new(memory, "MB", most, &megabytes),
         ];
+        let of = |what| format!("{}: {what}", self.name);
+        rows.push(Row::new(
+            of("half of the flows are there after"),
+            "us",
+            Target::None,
+            &median,
+        ));
+        rows.push(Row::new(
+            of("the last one is there after"),
+            "us",
+            Target::None,
+            &last,
+        ));
         let peer = self.peer_megabytes;
         rows.extend(peer.map(|peer| Row::quoted("the peer's memory", "MB", peer, PEER)));
         Ok(rows)

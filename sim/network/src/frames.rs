@@ -20,9 +20,11 @@ pub(crate) mod limits;
 mod nscc;
 mod order;
 mod output;
+mod overtaking;
 mod parts;
 pub(crate) mod pause;
 mod replies;
+mod spread;
 mod trim;
 mod waiting;
 
@@ -31,9 +33,10 @@ mod tests;
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use viaduct_engine::{EventId, EventQueue, Time};
-use viaduct_topology::{LinkClass, LinkId};
+use viaduct_topology::{LinkClass, LinkId, Topology};
 
 use self::alone::{Forwarding, Sizes, Span, full_bytes, picoseconds};
 use self::calendar::{Arrival, Calendar, Kind};
@@ -42,10 +45,11 @@ use self::limits::Limits;
 use self::nscc::{Heard, Windows};
 use self::order::Ordered;
 use self::output::Output;
+use self::overtaking::Overtaking;
 use self::parts::{Passages, Whole};
 use self::pause::Pauses;
 use self::replies::Replies;
-use self::trim::Trims;
+use self::spread::Spread;
 use crate::account::Account;
 use crate::adapter::{Adapter, Inbound, NEVER};
 use crate::fluid::{FlowDemand, FlowId, ResourceId};
@@ -74,8 +78,10 @@ pub(crate) struct Frames {
     pauses: Option<Box<Pauses>>,
     /// What receivers tell of each frame, if they do.
     replies: Option<Box<Replies>>,
-    /// The order in which messages of flows are handed over, if frames are trimmed.
-    trims: Option<Box<Trims>>,
+    /// The order in which messages of flows are handed over, if frames overtake each other.
+    overtaking: Option<Box<Overtaking>>,
+    /// Which ways frames take, if not all of a flow take one.
+    spread: Option<Box<Spread>>,
     /// The flows that are slowed down where frames are marked, if any are.
     senders: Option<Box<Senders>>,
     /// The windows of flows, if senders keep such.
@@ -98,8 +104,8 @@ pub(crate) struct Frames {
 
 impl Frames {
     /// The links of a network, and hosts with buses of some rate at its ends.
-    pub(crate) fn new(delays: &Delays<'_>, bus_rate: Rate) -> Self {
-        let (topology, links) = (delays.topology, delays.links);
+    pub(crate) fn new(topology: &Arc<Topology>, delays: &Delays<'_>, bus_rate: Rate) -> Self {
+        let links = delays.links;
         let forwarding = Forwarding::of(delays);
         let full = full_bytes(links.frame);
         let header = f64::from(links.frame.header_bytes);
@@ -131,6 +137,7 @@ impl Frames {
         let limits = Limits::of(&links.buffers, outputs.len());
         let ordered = Ordered::of(links, outputs.len());
         let pauses = Pauses::of(delays, &outputs);
+        let spread = Spread::of(topology);
         let hosts = topology.host_count();
         let resources = outputs.len() + hosts as usize;
         Self {
@@ -146,7 +153,8 @@ impl Frames {
             ordered,
             pauses,
             replies: Replies::of(&links.buffers, hosts),
-            trims: Trims::of(&links.buffers),
+            overtaking: Overtaking::of(&links.buffers, spread.is_some()),
+            spread,
             windows: links
                 .buffers
                 .has_windows()
@@ -168,6 +176,9 @@ impl Frames {
     pub(crate) fn set_seed(&mut self, seed: u64) {
         if let Some(limits) = &mut self.limits {
             limits.set_seed(seed);
+        }
+        if let Some(spread) = &mut self.spread {
+            spread.set_seed(seed);
         }
     }
 
@@ -202,10 +213,14 @@ impl Frames {
             // What has been sent of its flow by now may hold it back.
             let next_start = now.max(self.may_send_from(crossing.flow));
             self.passages[id as usize].next_start = next_start;
+            if let Some(spread) = self.spread.as_mut().filter(|_| crossing.may_spread) {
+                let parts = &mut self.passages[id as usize].parts;
+                (parts.is_spread, parts.next_number) = (true, spread.first_number(source));
+            }
             let adapter = &mut self.adapters[source as usize];
             adapter.out.join(&mut self.passages, id, crossing.flow, now);
-            if let (Some(trims), Some(flow)) = (&mut self.trims, crossing.flow) {
-                trims.begin(flow, id);
+            if let (Some(overtaking), Some(flow)) = (&mut self.overtaking, crossing.flow) {
+                overtaking.begin(flow, id);
             }
             self.open_window(id);
             if self.adapters[source as usize].out.wake < self.active_from[source as usize] {
@@ -300,7 +315,7 @@ impl Frames {
         }
         let is_alone_with_bus = passage.way.is_empty();
         // Others are told of ahead, as soon as it is known when they will have crossed the bus.
-        let keeps_order = self.trims.is_some();
+        let keeps_order = self.overtaking.is_some();
         if (is_alone_with_bus || keeps_order) && passage.end > now {
             passage.parts.end_look = passage.end;
             self.notices.push((passage.end, id));
@@ -408,6 +423,8 @@ impl Frames {
             let end = self.calendar.begin(window + 1);
             self.work_out(&bucket, end.picoseconds());
             self.look_for_deadlock(now, window);
+        } else if self.spread.as_ref().is_some_and(|it| it.is_by_queue()) {
+            self.serve_by_queue(&bucket);
         } else {
             self.serve_all(&bucket);
         }
@@ -467,7 +484,7 @@ impl Frames {
     }
 
     /// A frame comes to the queue of a switch.
-    #[inline]
+    #[inline(always)]
     fn serve(&mut self, arrival: &Arrival) {
         let mut kind = arrival.kind;
         if self.limits.is_some() {
@@ -488,13 +505,11 @@ impl Frames {
     /// A frame begins on a link of its way, and keeps it busy for some time.
     #[inline]
     fn leave(&mut self, it: &Arrival, kind: Kind, (start, service): (u64, u64)) {
-        let (id, place) = (it.passage, it.place);
-        let passage = &self.passages[id as usize];
-        let link = passage.way[usize::from(place)];
+        let passage = &self.passages[it.passage as usize];
         #[cfg(test)]
-        self.log.push((passage.tag, link, start));
-        let output = &self.outputs[link as usize];
-        if let Some(&next) = passage.way.get(usize::from(place) + 1) {
+        self.log.push((passage.tag, it.link, start));
+        let output = &self.outputs[it.link as usize];
+        if let Some((next, route)) = self.next_of(passage, it) {
             let bytes = passage.parts.bytes(kind);
             let cut = if output.is_full(bytes) {
                 output.full_cut
@@ -508,8 +523,8 @@ impl Frames {
             self.calendar.push(Arrival {
                 time: start + lead.max(1),
                 link: next,
-                from: link,
-                place: place + 1,
+                from: it.link,
+                route,
                 kind,
                 ..*it
             });
@@ -525,11 +540,9 @@ impl Frames {
             return self.ask_again(id, kind, head + service);
         }
         let passage = &mut self.passages[id as usize];
-        if passage.parts.is_lossy {
-            passage.parts.is_told = true;
-        } else {
-            passage.parts.came += 1;
-        }
+        let overtakes = self.overtaking.is_some();
+        passage.parts.is_told |= passage.parts.is_lossy;
+        passage.parts.came += u32::from(overtakes || !passage.parts.is_lossy);
         if kind.is_marked() {
             self.tell_sender(id, head + service);
         }
@@ -545,8 +558,8 @@ impl Frames {
             self.head_comes(id, head);
         }
         let parts = &self.passages[id as usize].parts;
-        let ends = match self.trims.is_some() {
-            true => parts.came == parts.sizes.count,
+        let ends = match overtakes {
+            true => parts.have_all_come(),
             false => kind.is_last(),
         };
         if ends {
@@ -612,6 +625,10 @@ impl Frames {
         if kind.is_lost() {
             // No frame comes, and no more are to.
             let over = ready.max(passage.next_taken).max(adapter.bus_free);
+            if self.overtaking.is_some() {
+                // Nobody looks before what has come by then is over the bus.
+                return self.is_with_host(id, over.max(ready + 1));
+            }
             passage.end = over.max(passage.parts.end_look);
             return;
         }
@@ -669,6 +686,9 @@ impl Frames {
         let begin = adapter.read(passage, time, (usize::from(kind.is_last()), bytes));
         passage.parts.send();
         let flow = passage.parts.flow;
+        if self.spread.is_some() {
+            self.number_frame(id);
+        }
         if self.are_slowed() {
             self.pace(id, time, begin, bytes);
         }
@@ -721,7 +741,7 @@ impl Frames {
             passage: id,
             link: self.passages[id as usize].way[0],
             from: 0,
-            place: 0,
+            route: self.passages[id as usize].parts.route,
             kind,
         };
         self.leave(&arrival, kind, (start, service));
@@ -809,7 +829,8 @@ impl Frames {
             + self.pauses.as_ref().map_or(0, |it| it.state_bytes())
             + self.replies.as_ref().map_or(0, |it| it.state_bytes())
             + self.windows.as_ref().map_or(0, |it| it.state_bytes())
-            + self.trims.as_ref().map_or(0, |it| it.state_bytes())
+            + self.overtaking.as_ref().map_or(0, |it| it.state_bytes())
+            + self.spread.as_ref().map_or(0, |it| it.state_bytes())
             + self.senders.as_ref().map_or(0, |it| it.state_bytes())
     }
 }

@@ -106,7 +106,7 @@ impl Network {
                 Some(Apart::Queues(Box::new(queues)))
             }
             Sharing::Packets => {
-                let frames = Frames::new(&delays, ends.bus_rate);
+                let frames = Frames::new(topology, &delays, ends.bus_rate);
                 Some(Apart::Frames(Box::new(frames)))
             }
             Sharing::Credits => {
@@ -226,7 +226,7 @@ impl Network {
         }
         if self.apart.as_ref().is_some_and(Apart::cuts) {
             let alone = self.alone(transfer);
-            return self.cross_whole(queue, transfer, shape, alone);
+            return self.cross_whole(queue, transfer, shape, (alone, true));
         }
         match &self.last {
             Some(last) if self.are_links_alike && last.is_like(&self.path, transfer) => {
@@ -270,13 +270,14 @@ impl Network {
         }
     }
 
-    /// The frames of a message go over the way in `path`.
+    /// The frames of a message go over the way in `path`, or over others that are as good, if they
+    /// may and do.
     fn cross_whole<E: Copy + From<FlowId>>(
         &mut self,
         queue: &mut EventQueue<E>,
         transfer: &Transfer,
         shape: Shape,
-        alone: Alone,
+        (alone, may_spread): (Alone, bool),
     ) -> Begun {
         self.numbers.clear();
         let links = &self.path[shape.place_range_of_links()];
@@ -288,6 +289,7 @@ impl Network {
             has_last_bus: shape.last_bus,
             flow: Some(FlowKey::new(transfer.flow_name(), transfer.class, 0)),
             brings_head: true,
+            may_spread,
         };
         let span = Span {
             head: alone.delay.picoseconds(),
@@ -337,7 +339,7 @@ impl Network {
                 return Begun::whole(demand.tag, alone);
             }
             Some(Apart::Frames(_) | Apart::Credits(_)) => {
-                return self.cross_whole(queue, transfer, shape, alone);
+                return self.cross_whole(queue, transfer, shape, (alone, false));
             }
             Some(Apart::Queues(_)) => {}
         }
@@ -418,6 +420,7 @@ impl Network {
                     has_last_bus: part.last_bus,
                     flow,
                     brings_head: begun.has_head,
+                    may_spread: true,
                 };
                 begun.has_head &= part.links == 0;
                 apart.cross(queue, &crossing, &demand, span);
@@ -603,6 +606,7 @@ impl Network {
                     has_last_bus: false,
                     flow: None,
                     brings_head: false,
+                    may_spread: false,
                 };
                 let span = Span {
                     head: 0,

@@ -131,6 +131,8 @@ pub(crate) struct Crossing<'way> {
     pub(crate) flow: Option<FlowKey>,
     /// Whether its head is to be told of.
     pub(crate) brings_head: bool,
+    /// Whether its pieces may take other ways that are as good, where pieces do.
+    pub(crate) may_spread: bool,
 }
 
 /// The messages on their way, by number.

@@ -213,31 +213,6 @@ impl Topology {
         };
         next.min(channels - 1)
     }
-
-    /// The links that a message to `target` may take from a switch, counted from the first between
-    /// switches, and where they lead.
-    fn steps(&self, at: SwitchId, target: HostId, steps: &mut Vec<(u32, SwitchId)>) {
-        let goal = self.host_switch(target);
-        if let Kind::Graph(graph) = &self.kind {
-            let row = graph.row_of(target);
-            let links = graph.next_links(row, at.0);
-            steps.extend(links.map(|link| (link, graph.link_ends(link).1)));
-            return;
-        }
-        let Some(network) = self.kind.generated() else {
-            return;
-        };
-        let count = network.step_count(at, goal);
-        let numbers = match self.equal_paths() {
-            EqualPaths::Single => {
-                let number = network.fixed_step(at, target, count);
-                number..number + 1
-            }
-            EqualPaths::Hash => 0..count,
-        };
-        let found = numbers.map(|number| network.step(at, goal, number));
-        steps.extend(found.map(|step| (step.link, step.to)));
-    }
 }
 
 /// A cycle in a graph of sorted edges, if there is one; short, though not always the shortest.

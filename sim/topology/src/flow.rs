@@ -11,11 +11,27 @@ pub enum EqualPaths {
     /// The same for all messages to a host: in a graph the lowest-numbered, else as the network's
     /// rule says. In a graph the others stay idle.
     Single,
+    /// Another one for each frame of a message, in turn. What knows no frames takes those of
+    /// [`EqualPaths::Hash`].
+    Spray,
+    /// For each frame, at each switch, that with the shortest queue. Likewise.
+    LeastQueued,
 }
 
 impl EqualPaths {
     /// All of them, each with its word.
-    const WORDS: [(Self, &'static str); 2] = [(Self::Hash, "hash"), (Self::Single, "single")];
+    const WORDS: [(Self, &'static str); 4] = [
+        (Self::Hash, "hash"),
+        (Self::Single, "single"),
+        (Self::Spray, "spray"),
+        (Self::LeastQueued, "least-queued"),
+    ];
+
+    /// Whether the frames of one message take different ones.
+    #[must_use]
+    pub const fn is_by_frame(self) -> bool {
+        matches!(self, Self::Spray | Self::LeastQueued)
+    }
 
     /// The word that studies use.
     #[must_use]

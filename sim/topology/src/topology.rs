@@ -80,6 +80,8 @@ macro_rules! of_each {
     };
 }
 
+mod steps;
+
 impl Kind {
     /// What follows a rule; none of a graph.
     pub(crate) fn generated(&self) -> Option<&dyn Generated> {
@@ -295,7 +297,7 @@ impl Topology {
     ) {
         let choice = match self.equal_paths {
             EqualPaths::Single => Choice::Fixed,
-            EqualPaths::Hash => Choice::Of(FlowKey::new(source, target, flow)),
+            _ => Choice::Of(FlowKey::new(source, target, flow)),
         };
         let from = self.host_switch(source);
         match &self.kind {

@@ -1,5 +1,7 @@
 //! What is wrong, or unwise, with values that are each right by themselves.
 
+mod ways;
+
 use viaduct_cluster::bounds::{Fullest, load_bounds};
 use viaduct_cluster::config::{Arrivals, ClusterConfig};
 use viaduct_cluster::workload::{MessageOperation, Pattern, PatternError, SizeDistribution};
@@ -41,6 +43,7 @@ pub(crate) fn check(
     checker.frames(config);
     checker.buffers(config);
     checker.channels(config);
+    checker.ways(config);
     checker.closed_loop(config);
     checker.listed(config);
     checker.listed_load(config);

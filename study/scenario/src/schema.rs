@@ -133,7 +133,12 @@ words! {
 }
 
 words!(GraphFormat { EdgeList = "list", NodeLinkJson = "json", GraphMl = "graphml" });
-words!(EqualPaths { Hash = "hash", Single = "single" });
+words!(EqualPaths {
+    Hash = "hash",
+    Single = "single",
+    Spray = "spray",
+    LeastQueued = "least-queued",
+});
 
 section! {
     Network "network": "hosts, switches and how they are joined" {
@@ -197,7 +202,7 @@ section! {
             .otherwise("rule; for a graph shortest-path");
         routes: Setting<String> = file("file of routing tables"), when routing = Routing::Table;
         equal_paths: Setting<EqualPaths> =
-            choice("of equally good links: one per flow, or always the same")
+            choice("of equally good links: one for each flow or each frame, or always the same")
             .otherwise("hash; single for chain, mesh, torus, fat-tree and leaf-spine");
     }
 }

@@ -155,6 +155,32 @@ fn with_max_min_sharing_no_place_is_charged() {
 }
 
 #[test]
+fn no_link_is_named_that_some_frames_did_not_take() {
+    let level = [
+        "--set",
+        "links.model=packets",
+        "--set",
+        "links.frame_payload=1 KiB",
+    ];
+    let set = [&["small.toml", "--slowest"], &level[..]].concat();
+    let both = |equal_paths| {
+        let equal_paths = format!("network.equal_paths={equal_paths}");
+        let all = [&set[..], &["--set", &equal_paths]].concat();
+        let object = object(&all);
+        let places = object["way"]["places"].as_array().unwrap().len();
+        let told = told(&all);
+        (
+            places,
+            told.contains("each of its frames took a way of its own"),
+        )
+    };
+    // Both buses and the links of both hosts.
+    assert_eq!(both("spray"), (4, true));
+    let (places, says) = both("hash");
+    assert!(places > 4 && !says);
+}
+
+#[test]
 fn what_cannot_be_explained_is_wrong_input() {
     let cases: [&[&str]; 5] = [
         &["small.toml", "--message", "1000000"],

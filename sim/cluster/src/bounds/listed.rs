@@ -8,7 +8,7 @@ use crate::workload::{
     ListedMessage, MessageList, MessageOperation, PatternError, SizeDistribution, Targets,
 };
 
-use super::shares::{ROUTE_STEPS_MAX, sampling_stream};
+use super::shares::{ROUTE_STEPS_MAX, sampling_stream, spread};
 use super::{
     Classes, EndCosts, Fullest, HostCosts, ListLoad, LoadBounds, Place, ServerLoad, device_load,
 };
@@ -313,6 +313,15 @@ fn add_routes(
             ..weight_of(time)
         };
         for (from, to, wire_bytes) in ways(message.source, message.target, &host) {
+            if topology.equal_paths().is_by_frame() {
+                let (source, target) = config.flow_of(from, to).0;
+                let at = topology.host_switch(HostId(source));
+                spread(topology, at, HostId(target), 1.0, &mut |link, part| {
+                    let time = link_time(config, link, wire_bytes) * part;
+                    links[link.0 as usize].add(time, weight);
+                });
+                continue;
+            }
             path.clear();
             config.route(from, to, &mut path);
             for &link in &path {

@@ -412,6 +412,17 @@ impl<'topology> Walk<'topology> {
         &self.path
     }
 
+    /// Links to be added to for messages between two hosts.
+    fn steps(&mut self, source: HostId, target: HostId) -> u64 {
+        if self.topology.equal_paths().is_by_frame() {
+            let mut steps = 1;
+            let at = self.topology.host_switch(source);
+            spread(self.topology, at, target, 1.0, &mut |_, _| steps += 1);
+            return steps;
+        }
+        self.route(source, target).len() as u64 * u64::from(self.flows)
+    }
+
     /// Adds `weight` to each link between switches on the way there, or back, or its parts.
     fn add(&mut self, source: HostId, target: HostId, weight: f64, loads: &mut [f64]) {
         let Parts { there, back } = self.parts;
@@ -424,6 +435,10 @@ impl<'topology> Walk<'topology> {
     fn add_way(&mut self, source: HostId, target: HostId, weight: f64, loads: &mut [f64]) {
         let first = 2 * self.topology.host_count();
         let (flows, topology) = (self.flows, self.topology);
+        if topology.equal_paths().is_by_frame() {
+            let add = &mut |link: LinkId, part| loads[(link.0 - first) as usize] += part;
+            return spread(topology, topology.host_switch(source), target, weight, add);
+        }
         for process in 0..flows {
             let flow = flow_between(flows, process, process);
             self.path.clear();
@@ -453,11 +468,33 @@ impl<'topology> Walk<'topology> {
         let steps: u64 = (0..TRIED)
             .map(|_| {
                 let (source, target) = drawn(&mut stream);
-                self.route(source, target).len() as u64 * u64::from(self.flows) * directions
+                self.steps(source, target) * directions
             })
             .sum();
         let routes_max = ROUTE_STEPS_MAX * TRIED / steps.max(1);
         (count > routes_max).then_some(routes_max.max(1))
+    }
+}
+
+/// Of `weight`, the part that each link between switches gets where frames take ways of their own:
+/// each switch has its links share alike.
+pub(super) fn spread(
+    topology: &Topology,
+    at: SwitchId,
+    target: HostId,
+    weight: f64,
+    add: &mut impl FnMut(LinkId, f64),
+) {
+    if at == topology.host_switch(target) {
+        return;
+    }
+    let count = topology.next_count(at, target);
+    let part = weight / f64::from(count);
+    for link in (0..count).filter_map(|number| topology.next_link(at, target, number)) {
+        add(link, part);
+        if let Node::Switch(next) = topology.link_ends(link).1 {
+            spread(topology, next, target, part, add);
+        }
     }
 }
 

@@ -170,9 +170,12 @@ fn wait(record: &Record, follower: &Follower, stage: Stage, spans: &[(Span, Serv
     }
 }
 
-/// The links and buses that the bytes crossed.
+/// The links and buses that the bytes crossed; where frames take ways of their own, those that all
+/// of them crossed.
 fn way(config: &ClusterConfig, record: &Record, follower: &Follower) -> WayUse {
     let first_bus = config.topology.link_count();
+    let spreads = config.topology.equal_paths().is_by_frame();
+    let links_of_hosts = 0..2 * config.topology.host_count();
     let mut places = Vec::new();
     for hop in &follower.moves {
         let of_way = |way: &usize| follower.places_of_way(*way).contains(&hop.places.start);
@@ -181,6 +184,9 @@ fn way(config: &ClusterConfig, record: &Record, follower: &Follower) -> WayUse {
         let costs = hop_losses(config, follower, (way, hop), &demand);
         for (place, lost) in hop.places.clone().zip(costs) {
             let resource = follower.path[place].0;
+            if spreads && resource < first_bus && !links_of_hosts.contains(&resource) {
+                continue;
+            }
             let name = match resource.checked_sub(first_bus) {
                 Some(host) => Place::Bus(viaduct_topology::HostId(host)),
                 None => Place::Link(LinkId(resource)),

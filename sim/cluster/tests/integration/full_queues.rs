@@ -13,7 +13,7 @@ use viaduct_core::ReliabilityLevel;
 use viaduct_engine::Time;
 use viaduct_hardware::{HostModel, Mechanism};
 use viaduct_network::{Buffers, Sharing};
-use viaduct_topology::{Ports, Topology};
+use viaduct_topology::{EqualPaths, Ports, Topology};
 
 const FRAME: u32 = 1_000;
 /// The link from host 1 to the switch, and that from the switch to host 2.
@@ -35,6 +35,18 @@ fn timeout(host: &HostModel) -> Time {
 
 /// Messages of so many frames of host 0 and host 1, at a level, with room for so many frames.
 fn both(host: HostModel, frames: (u32, u32), holds: u64, operation: MessageOperation) -> RunResult {
+    let topology = Topology::single_switch(3, Ports(3)).expect("a switch");
+    over(topology, host, frames, holds, operation)
+}
+
+/// The same over another network.
+fn over(
+    topology: Topology,
+    host: HostModel,
+    frames: (u32, u32),
+    holds: u64,
+    operation: MessageOperation,
+) -> RunResult {
     // The bytes of a read come from its target.
     let ends = |source| match operation {
         MessageOperation::Read => (2, source),
@@ -47,7 +59,7 @@ fn both(host: HostModel, frames: (u32, u32), holds: u64, operation: MessageOpera
         bytes: frames * FRAME,
         operation,
     };
-    let topology = Topology::single_switch(3, Ports(3)).expect("a switch");
+    let hosts = topology.host_count();
     let sends_again = host.mechanism.sends_again();
     let mut config: ClusterConfig = scenario(topology, host, Pattern::Uniform);
     config.links.sharing = Sharing::Packets;
@@ -57,7 +69,7 @@ fn both(host: HostModel, frames: (u32, u32), holds: u64, operation: MessageOpera
         ..Buffers::default()
     };
     let messages = [message(0, frames.0), message(1, frames.1)];
-    let list = MessageList::new(&messages, 3, 1).expect("a list");
+    let list = MessageList::new(&messages, hosts, 1).expect("a list");
     config.traffic = TrafficConfig::listed(Arc::new(list), Time::ZERO, config.run.until);
     if sends_again {
         config.traffic.reliability = ReliabilityLevel::ReliableDelivery;
@@ -131,4 +143,23 @@ fn the_answers_of_reads_are_sent_again_too() {
         sent(FROM_1)
     );
     assert!(sent(0) <= 18 && sent(FROM_1) <= 18);
+}
+
+#[test]
+fn of_frames_that_take_ways_of_their_own_only_those_that_are_missing_go_again() {
+    let tree = Topology::leaf_spine(4, 2, 2).expect("a tree");
+    for equal_paths in [EqualPaths::Spray, EqualPaths::LeastQueued] {
+        let tree = tree.clone().with_equal_paths(equal_paths);
+        for operation in [MessageOperation::Send, MessageOperation::Write] {
+            let result = over(tree.clone(), rdma(), (19, 19), 3, operation);
+            assert_eq!(result.messages.delivered, 2);
+            let lost: u64 = result.link_rows.iter().map(|row| row.frames_lost).sum();
+            assert!(lost > 2);
+            let sent: f64 = [0, 1]
+                .map(|link| result.link_rows[link].wire_bytes)
+                .iter()
+                .sum();
+            assert_eq!(sent.round() as u64, (38 + lost) * u64::from(FRAME));
+        }
+    }
 }

@@ -20,8 +20,9 @@ pub(super) struct Arrival {
     /// The queue, and the link that it comes from.
     pub(super) link: u32,
     pub(super) from: u32,
-    /// The place of the queue on its way.
-    pub(super) place: u16,
+    /// What says which link is next: the place of the queue on its way, or where its frames take
+    /// ways of their own ([`super::spread`]) its number, as far as that has not been used.
+    pub(super) route: u16,
     pub(super) kind: Kind,
 }
 
@@ -246,7 +247,7 @@ mod tests {
                 passage: 0,
                 link: 0,
                 from: 0,
-                place: 0,
+                route: 0,
                 kind,
             });
         }

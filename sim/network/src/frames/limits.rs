@@ -37,9 +37,11 @@ pub struct QueueCounts {
 /// What was lost of a message in queues.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct QueueLoss {
-    /// Frames of it that came before the first that was lost.
+    /// Frames of it that came before the first that was lost; where frames take ways of their own
+    /// all that came, since their receiver takes them in any order.
     pub came: u32,
-    /// Whether a frame came behind that, so that its receiver knows of the gap.
+    /// Whether a frame came behind that, so that its receiver knows of the gap; where frames take
+    /// ways of their own whether any came, since each says how much there is.
     pub is_told: bool,
 }
 
@@ -168,8 +170,7 @@ impl Frames {
         let start = output.start(arrival.time);
         let kind = arrival.kind.lost();
         let passage = &self.passages[arrival.passage as usize];
-        let place = arrival.place + 1;
-        let Some(&next) = passage.way.get(usize::from(place)) else {
+        let Some((next, route)) = self.next_of(passage, arrival) else {
             let time = start + output.propagation;
             return self.arrive_without(arrival.passage, kind, time);
         };
@@ -179,7 +180,7 @@ impl Frames {
             time,
             link: next,
             from: arrival.link,
-            place,
+            route,
             kind,
             ..*arrival
         });
@@ -189,6 +190,9 @@ impl Frames {
     fn arrive_without(&mut self, id: u32, kind: Kind, time: u64) {
         if self.windows.is_some() {
             self.reply(id, kind, time, Heard::Missing);
+        }
+        if self.overtaking.is_some() {
+            return self.gap_comes(id, kind, time);
         }
         let passage = &mut self.passages[id as usize];
         passage.parts.is_lossy = true;
@@ -224,10 +228,10 @@ impl Frames {
 
     /// What a message has lost in queues so far, if anything; it may have ended just now.
     pub(crate) fn loss(&self, id: FlowId) -> Option<QueueLoss> {
-        let passage = self.passages.get(id.0 as usize)?;
-        passage.parts.is_lossy.then_some(QueueLoss {
-            came: passage.parts.came,
-            is_told: passage.parts.is_told,
+        let parts = &self.passages.get(id.0 as usize)?.parts;
+        parts.is_lossy.then_some(QueueLoss {
+            came: parts.came,
+            is_told: parts.is_told || (self.overtaking.is_some() && parts.came > 0),
         })
     }
 

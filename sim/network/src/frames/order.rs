@@ -116,7 +116,7 @@ impl Frames {
             passage: NOBODY,
             link,
             from: link,
-            place: 0,
+            route: 0,
             kind,
         };
         match &mut self.ordered {
@@ -127,6 +127,7 @@ impl Frames {
 
     /// A frame comes to the queue of a link.
     fn enters(&mut self, mut arrival: Arrival) {
+        self.look_for_link(&mut arrival);
         let parts = &self.passages[arrival.passage as usize].parts;
         let mut held = parts.held(arrival.kind);
         let turn = parts

@@ -27,6 +27,14 @@ pub(super) struct Whole {
     pub(super) is_lossy: bool,
     pub(super) came: u32,
     pub(super) is_told: bool,
+    /// Where frames overtake each other, all that have come count, and of the others so many are
+    /// lost.
+    pub(super) missing: u32,
+    /// Whether its frames take ways of their own; if so, the number of the one that the adapter has
+    /// chosen last, and of the next.
+    pub(super) is_spread: bool,
+    pub(super) route: u16,
+    pub(super) next_number: u16,
     /// When somebody looks whether its last byte has left, and whether that is there.
     pub(super) gone_look: u64,
     pub(super) end_look: u64,
@@ -53,6 +61,10 @@ impl Parts for Whole {
         is_lossy: false,
         came: 0,
         is_told: false,
+        missing: 0,
+        is_spread: false,
+        route: 0,
+        next_number: 0,
         gone_look: NEVER,
         end_look: NEVER,
     };
@@ -111,6 +123,11 @@ impl Whole {
             left: sizes.count,
             ..Self::NONE
         }
+    }
+
+    /// Whether no more frames are to come.
+    pub(super) fn have_all_come(&self) -> bool {
+        self.came + self.missing == self.sizes.count
     }
 
     /// Which of them is next: one that is to be sent again, if there is any.

@@ -1,14 +1,16 @@
 //! Frames, against a slow second implementation of the same rules: one heap for everything.
 
 mod ordered;
+mod spread;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 use proptest::prelude::*;
-use viaduct_engine::EventQueue;
+use viaduct_engine::{EventQueue, Stream};
 use viaduct_topology::{ChainHosts, HostId, Ports, Topology};
 
+use self::spread::forget_behind_losses;
 use super::*;
 use crate::frames::limits::{QueueCounts, QueueLoss};
 use crate::hops::Ends;
@@ -29,7 +31,7 @@ struct Message {
 
 #[derive(Clone, Debug)]
 struct Network {
-    topology: Topology,
+    topology: Arc<Topology>,
     links: LinkConfig,
     switch: SwitchModel,
     ends: Ends,
@@ -84,7 +86,7 @@ impl From<FlowId> for Event {
 
 /// Times of messages, and of each frame on each link, by the engine.
 fn engine(network: &Network, messages: &[Message]) -> Outcome {
-    let mut frames = Frames::new(&network.delays(), network.ends.bus_rate);
+    let mut frames = Frames::new(&network.topology, &network.delays(), network.ends.bus_rate);
     let mut queue = EventQueue::new();
     for (place, message) in messages.iter().enumerate() {
         queue.schedule(Time::from_picoseconds(message.at), Event::Begins(place));
@@ -115,6 +117,7 @@ fn engine(network: &Network, messages: &[Message]) -> Outcome {
                     has_last_bus: has_buses,
                     flow: Some(FlowKey::new((message.ends, message.flow), 0, 0)),
                     brings_head: true,
+                    may_spread: true,
                 };
                 frames.begin(&mut queue, &crossing, &demand, span);
             }
@@ -130,7 +133,7 @@ fn engine(network: &Network, messages: &[Message]) -> Outcome {
                     Step::Served { at, .. } => {
                         times.2 = at.picoseconds() + leads[tag as usize];
                         times.3 = frames.loss(flow);
-                        if network.links.buffers.may_trim() {
+                        if network.links.buffers.may_trim() || network.spreads() {
                             assert_eq!(times.2, now, "its end is told when it is");
                             let Message { at, ends, flow, .. } = messages[tag as usize];
                             let sent = Some((at, tag));
@@ -158,6 +161,7 @@ fn engine(network: &Network, messages: &[Message]) -> Outcome {
             times.1 = if loss.came == 0 { NEVER } else { times.1 };
         }
     }
+    forget_behind_losses(network, messages, &mut times);
     let link = |number| {
         let link = ResourceId(number);
         let counts = QueueCounts {
@@ -257,6 +261,12 @@ struct Slow<'a> {
     there: Vec<u64>,
     /// By host: a frame that is ready for its link, when it is, and whether the next is read ahead.
     ready: BTreeMap<u32, (usize, u32, u64, bool)>,
+    /// By message: the number of its next frame, where frames take ways of their own; by host what
+    /// the first is drawn from; by frame its number, and what is left of it behind the links that
+    /// it has come over.
+    numbers: Vec<u16>,
+    draws: BTreeMap<u32, Stream>,
+    ways: BTreeMap<(usize, u32), (u32, Vec<u32>)>,
     /// If senders keep such: what they do with what they hear has tests of its own.
     windows: Option<Windows>,
 }
@@ -441,6 +451,7 @@ impl Slow<'_> {
                 Happening::Leaves(link) => self.leaves(now, link),
                 Happening::Hears { link, pauses } => self.hears(now, link, pauses),
                 Happening::Queues { link, it, .. } => {
+                    let link = self.chosen_link(now, link, it);
                     let Placed { message, frame, .. } = it;
                     let (wire, _) = self.bytes(message, frame);
                     if self.is_ordered() {
@@ -468,20 +479,29 @@ impl Slow<'_> {
             if let Some(first) = self.lost[message].iter().copied().min() {
                 let came = &self.came[message];
                 let before = came.iter().filter(|frame| **frame < first).count();
-                assert_eq!(before, first as usize, "none overtakes another");
                 times.2 = NEVER;
+                if self.network.spreads() {
+                    times.3 = Some(QueueLoss {
+                        came: came.len() as u32,
+                        is_told: !came.is_empty(),
+                    });
+                    continue;
+                }
+                assert_eq!(before, first as usize, "none overtakes another");
                 times.3 = Some(QueueLoss {
                     came: first,
                     is_told: came.len() > before,
                 });
             }
         }
+        forget_behind_losses(self.network, self.messages, &mut self.times);
         (self.times, self.log, self.links)
     }
 
     fn begins(&mut self, now: u64, message: usize) {
         let Message { ends, flow, .. } = self.messages[message];
         self.open_window(message);
+        self.draw_number(message);
         let line = self.flows.entry((ends.0, ends.1, flow)).or_default();
         line.push_back(message);
         let is_first = line.len() == 1;
@@ -534,6 +554,7 @@ impl Slow<'_> {
         let flow = turns.remove(place).unwrap();
         let message = self.flows[&(host, flow.0, flow.1)][0];
         let frame = self.next_frame(message);
+        self.number_frame(message, frame);
         let (wire, on_bus) = self.bytes(message, frame);
         let key = self.key(message);
         if let Some(windows) = &mut self.windows {
@@ -572,6 +593,7 @@ impl Slow<'_> {
             let line = self.flows.get_mut(&(host, flow.0, flow.1)).unwrap();
             line.pop_front();
             if let Some(behind) = line.front() {
+                self.numbers[*behind] = self.numbers[message];
                 self.next_start[*behind] = slowed_until.max(self.next_start[*behind]);
             }
             if !line.is_empty() {
@@ -629,7 +651,7 @@ impl Slow<'_> {
             place,
             ..
         } = it;
-        let way = self.network.way(&self.messages[message]);
+        let way = self.way_of(it);
         let (_, on_bus) = self.bytes(message, frame);
         let wire = self.wire(it);
         let link = way[place];
@@ -651,7 +673,7 @@ impl Slow<'_> {
             };
             let after = cable + self.network.switch.delay.picoseconds() + waits;
             let queues = Happening::Queues {
-                link: next,
+                link: self.link_told(next),
                 from: link,
                 number: self.log.len(),
                 it: Placed {
@@ -673,7 +695,7 @@ impl Slow<'_> {
         if frame == 0 {
             self.times[message].1 = head;
         }
-        self.there[message] = head + service;
+        self.there[message] = self.there[message].max(head + service);
         if self.network.ends.have_buses() {
             let bus = time(on_bus, self.network.ends.bus_rate.bytes_per_picosecond());
             let span = bus.max(self.paced(message, wire));
@@ -751,6 +773,9 @@ fn slow(network: &Network, messages: &[Message]) -> Outcome {
         wanted: vec![BTreeSet::new(); messages.len()],
         there: vec![0; messages.len()],
         ready: BTreeMap::new(),
+        numbers: vec![0; messages.len()],
+        draws: BTreeMap::new(),
+        ways: BTreeMap::new(),
         windows: network.links.buffers.has_windows().then(|| {
             let trims = network.links.buffers.may_trim();
             Windows::of(network.links.frame, trims)
@@ -793,7 +818,7 @@ fn networks() -> impl Strategy<Value = Network> {
     let speeds = (gbits(), gbits());
     (topology, switching, speeds, bus, times, frames, buffers).prop_map(
         |(topology, switching, (rate, host_rate), bus, times, frames, buffers)| Network {
-            topology,
+            topology: Arc::new(topology),
             links: LinkConfig {
                 sharing: Sharing::Packets,
                 switching,

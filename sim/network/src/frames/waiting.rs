@@ -210,7 +210,7 @@ mod tests {
             passage,
             link: 0,
             from: 0,
-            place: 0,
+            route: 0,
             kind: Kind::new(false, false),
         }
     }

@@ -12,6 +12,7 @@ mod packets;
 mod pause;
 mod queues;
 mod shared;
+mod spread;
 mod transfers;
 mod trim;
 mod wormhole;

@@ -136,6 +136,17 @@ fn what_does_not_exist_is_refused_where_it_is_written() {
     ));
     let dragonfly = "topology = \"dragonfly\"\nswitches_per_group = 4\nglobal_links = 2";
     insta::assert_snapshot!(told(dragonfly, &["network.groups=10"]));
+    let sprayed = format!("{dragonfly}\nequal_paths = \"spray\"");
+    insta::assert_snapshot!("spray_elsewhere", told(&sprayed, &[]));
+    let valiant = ["links.model=packets", "network.routing=valiant"];
+    insta::assert_snapshot!("spray_with_detours", told(&sprayed, &valiant));
+    let of_file = "topology = \"graph\"\nfile = \"slow.txt\"\nequal_paths = \"least-queued\"\n\
+                   [files]\n\"slow.txt\" = \"\"\"\nhosts n*\nn0 a\nn1 d\na b\nb d\na c\n\
+                   c d rate=\"1 Gbit/s\"\n\"\"\"";
+    insta::assert_snapshot!(
+        "spray_over_unlike_links",
+        told(of_file, &["links.model=packets"])
+    );
     let up_down = "topology = \"dragonfly\"\nswitches_per_group = 4\nglobal_links = 2\n\
                    routing = \"up-down\"";
     insta::assert_snapshot!(told(up_down, &[]));

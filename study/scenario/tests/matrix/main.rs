@@ -79,6 +79,9 @@ const PARTS: [&[&str]; 7] = [
         "credits wormhole",
         "credits stored",
         "credits",
+        "packets least-queued nscc",
+        "packets spray full",
+        "packets spray",
         "packets nscc",
         "packets dcqcn",
         "packets trim fair",
@@ -308,6 +311,11 @@ fn study(cell: &Cell) -> Study {
         Some("max-min") => "model = \"max-min\"",
         _ => "",
     };
+    let equal_paths = match text(cell, 3) {
+        spray if spray.contains("spray") => "equal_paths = \"spray\"",
+        least if least.contains("least-queued") => "equal_paths = \"least-queued\"",
+        _ => "",
+    };
     let queueing = match text(cell, 3).contains("fair") {
         true => "queueing = \"fair\"",
         false => "",
@@ -347,6 +355,7 @@ fn study(cell: &Cell) -> Study {
 until = "5 ms"
 [network]
 {network}
+{equal_paths}
 [links]
 rate = "856 Mbit/s"
 propagation = "50 ns"

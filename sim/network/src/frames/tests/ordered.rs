@@ -348,7 +348,7 @@ impl Slow<'_> {
 
     /// A host takes the messages of a flow in the order of their sending.
     pub(super) fn keep_order(&mut self) {
-        if !self.network.links.buffers.may_trim() {
+        if !self.network.links.buffers.may_trim() && !self.network.spreads() {
             return;
         }
         let mut order: Vec<usize> = (0..self.messages.len()).collect();
