@@ -23,7 +23,8 @@ Errors are `Error` or below it, with the texts of the command; `Interrupted` is 
 during a run, with what there is.
 """
 
-from viaduct import schedules
+from viaduct import schedules, training
+from viaduct._applications import Collective, Trace, collective, trace
 from viaduct._errors import (
     AssumptionError,
     DeadlockError,
@@ -38,6 +39,7 @@ from viaduct._errors import (
     SweepInterrupted,
     TimeLimitError,
 )
+from viaduct._graph import Graph, RankGroup, Step
 from viaduct._messages import Messages
 from viaduct._native import (
     Buffer,
@@ -68,12 +70,10 @@ from viaduct._result import (
 from viaduct._study import Progress, Study, models, parse_study, studies, study
 from viaduct._sweep import Sweep, SweepProgress, sweep
 from viaduct._traffic import (
-    Collective,
     Pattern,
     Traffic,
     all_to_all,
     bit_reversal,
-    collective,
     hops,
     hot_spot,
     incast,
@@ -100,6 +100,7 @@ __all__ = [
     "Explanation",
     "FabricError",
     "FlushedError",
+    "Graph",
     "Host",
     "Interrupted",
     "Latency",
@@ -111,17 +112,20 @@ __all__ = [
     "Progress",
     "QueueDepth",
     "QueuePair",
+    "RankGroup",
     "Region",
     "Result",
     "RunError",
     "ScenarioError",
     "SteadyState",
+    "Step",
     "Study",
     "Sweep",
     "SweepInterrupted",
     "SweepProgress",
     "Table",
     "TimeLimitError",
+    "Trace",
     "Traffic",
     "Usage",
     "Vi",
@@ -145,6 +149,8 @@ __all__ = [
     "studies",
     "study",
     "sweep",
+    "trace",
+    "training",
     "transpose",
     "uniform",
 ]

@@ -7,6 +7,7 @@ __all__ = [
     "Buffer",
     "Completion",
     "CompletionQueue",
+    "Graph",
     "Host",
     "Messages",
     "Network",
@@ -202,8 +203,41 @@ class Network:
     def node_link_json(self) -> str: ...
     def graphml(self) -> str: ...
     def study(
-        self, name: str, text: str, messages: Messages | None, settings: list[str]
+        self,
+        name: str,
+        text: str,
+        messages: Messages | None,
+        graph: Graph | None,
+        settings: list[str],
     ) -> Study: ...
+
+@final
+class Graph:
+    def __new__(
+        cls, ranks: int, algorithms: list[tuple[str, str]], pieces: int | None
+    ) -> Graph: ...
+    def group(self, members: list[int], name: str) -> int: ...
+    def compute(self, rank: int, time: str, processor: int, name: str, after: list[int]) -> int: ...
+    def send(
+        self, rank: int, to: int, bytes: int | str, tag: int, name: str, after: list[int]
+    ) -> int: ...
+    def receive(
+        self, rank: int, source: int, bytes: int | str, tag: int, name: str, after: list[int]
+    ) -> int: ...
+    def together(
+        self,
+        rank: int,
+        collective: str,
+        bytes: int | str,
+        group: int,
+        root: int | None,
+        name: str,
+        after: list[int],
+    ) -> int: ...
+    @property
+    def counts(self) -> tuple[int, int]: ...
+    def operations(self) -> int: ...
+    def goal(self) -> str: ...
 
 @final
 class Messages:

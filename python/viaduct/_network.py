@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from viaduct import _arguments, _html, _native
+from viaduct._applications import Application
 from viaduct._errors import ScenarioError
+from viaduct._graph import Graph
 from viaduct._messages import Messages
 from viaduct._result import Result
 from viaduct._study import Progress, Setting, Study, _texts
-from viaduct._traffic import Collective, Host, Traffic
+from viaduct._traffic import Host, Traffic
 
 Node = int | str
 """A node: the number that adding it gave, or its name."""
@@ -615,7 +617,7 @@ class Network:
 
     def study(
         self,
-        traffic: Traffic | Messages | Collective | None = None,
+        traffic: Traffic | Messages | Application | None = None,
         *,
         until: str | None = None,
         warmup: str | None = None,
@@ -629,10 +631,10 @@ class Network:
 
         Parameters
         ----------
-        traffic : Traffic, Messages or Collective
+        traffic : Traffic, Messages, Collective or Trace
             What the hosts send.
         until : str
-            End of simulated time; a collective needs none.
+            End of simulated time; a collective and a trace need none.
         warmup : str, optional
             Messages posted before it are not counted.
         seed : int, optional
@@ -654,10 +656,10 @@ class Network:
         ('[4, 4]', '856 Mbit/s')
         """
         # Looked at before it is kept: what is wrong is not said again the next time.
-        if traffic is not None and not isinstance(traffic, (Traffic, Messages, Collective)):
+        if traffic is not None and not isinstance(traffic, (Traffic, Messages, Application)):
             raise TypeError(
-                "traffic is viaduct.Traffic(...), Messages(...) or collective(...), not "
-                f"{_arguments.shown(traffic)}"
+                "traffic is viaduct.Traffic(...), Messages(...), collective(...) or trace(...), "
+                f"not {_arguments.shown(traffic)}"
             )
         _arguments.quantity("until", until, "10 ms")
         _arguments.quantity("warmup", warmup, "1 ms")
@@ -665,7 +667,7 @@ class Network:
         seed = _arguments.seed(seed)
         said = {"traffic": traffic, "until": until, "warmup": warmup, "seed": seed, "set": set}
         self._said |= {key: value for key, value in said.items() if value is not None}
-        ends_itself = isinstance(self._said.get("traffic"), Collective)
+        ends_itself = isinstance(self._said.get("traffic"), Application)
         for key in ("traffic",) if ends_itself else ("traffic", "until"):
             if key not in self._said:
                 raise ScenarioError(
@@ -684,12 +686,13 @@ class Network:
         settings = _texts(self._said.get("set"))
         traffic = self._said["traffic"]
         messages = traffic._native if isinstance(traffic, Messages) else None
-        return Study._of(self._network.study(name, _toml(tables), messages, settings))
+        graph = traffic._native if isinstance(traffic, Graph) else None
+        return Study._of(self._network.study(name, _toml(tables), messages, graph, settings))
 
     def run(
         self,
         *,
-        traffic: Traffic | Messages | Collective | None = None,
+        traffic: Traffic | Messages | Application | None = None,
         until: str | None = None,
         warmup: str | None = None,
         seed: int | None = None,

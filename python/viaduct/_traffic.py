@@ -170,66 +170,6 @@ class Traffic:
         return {f"traffic.{key}": _setting(value) for key, value in keys.items()}
 
 
-class Collective:
-    """What ranks do together, by name; `collective` makes it."""
-
-    __slots__ = ("_keys",)
-
-    def __init__(self, keys: Mapping[str, Setting]) -> None:
-        self._keys = dict(keys)
-
-    def __repr__(self) -> str:
-        """Give its keys."""
-        keys = ", ".join(f"{key}={value!r}" for key, value in self._keys.items())
-        return f"<viaduct collective {keys}>"
-
-    def keys(self, number: Callable[[Host], int]) -> dict[str, object]:
-        """Give the keys of `[traffic]`; no host is named in them."""
-        return {"arrivals": "collective", **self._keys}
-
-    @property
-    def settings(self) -> dict[str, Setting]:
-        """The settings for `study(..., set=...)`."""
-        return {f"traffic.{key}": _setting(value) for key, value in self.keys(_number).items()}
-
-
-def collective(
-    name: str, *, bytes: str | None = None, algorithm: str | None = None, **keys: Setting
-) -> Collective:
-    """Let all processes do a collective operation: it stands where a `Traffic` does.
-
-    Parameters
-    ----------
-    name : str
-        `"barrier"`, `"broadcast"`, `"reduce"`, `"all-reduce"`, `"all-gather"`, `"reduce-scatter"`
-        or `"all-to-all"`.
-    bytes : str, optional
-        The vector: of an all-gather all that a rank gets, of a reduce-scatter and an all-to-all
-        all that it has; 1 MiB if left out.
-    algorithm : str, optional
-        How: `"ring"`, `"recursive-doubling"`, ...; the first that the collective has if left out.
-    **keys : str or number
-        Any other key of `[traffic]`: `ranks=64`, `eager="unlimited"`, `placement="random"`.
-
-    Examples
-    --------
-    >>> import viaduct as via
-    >>> net = via.Network.torus([4, 4], rate="856 Mbit/s")
-    >>> result = net.run(traffic=via.collective("all-reduce", bytes="64 KiB"))
-    >>> result.application["operations_ended"], result.application["collective"]["algorithm"]
-    (960, 'ring')
-    """
-    if not isinstance(name, str):
-        raise TypeError(f"name is a collective, as in 'all-reduce', not {_arguments.shown(name)}")
-    _arguments.quantity("bytes", bytes, "16 MiB")
-    known = _native.Study.keys("traffic")
-    for key in keys:
-        if key not in known:
-            raise TypeError(f"traffic has no key {key!r}; its keys are {', '.join(known)}")
-    given = {"collective": name, "bytes": bytes, "algorithm": algorithm}
-    return Collective({key: value for key, value in given.items() if value is not None} | keys)
-
-
 def _number(host: Host) -> int:
     if isinstance(host, str):
         raise TypeError(f"a host of a study has a number, not the name {host!r}")

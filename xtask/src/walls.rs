@@ -334,6 +334,7 @@ const WALLS: &[Wall] = &[
             "viaduct-cli",
             "viaduct-cluster",
             "viaduct-engine",
+            "viaduct-operations",
             "viaduct-programs",
             "viaduct-provider",
             "viaduct-report",

@@ -6,6 +6,7 @@
 
 mod arrays;
 mod errors;
+mod graph;
 mod messages;
 mod network;
 mod programs;
@@ -24,6 +25,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::command;
+    #[pymodule_export]
+    use super::graph::Graph;
     #[pymodule_export]
     use super::messages::Messages;
     #[pymodule_export]

@@ -16,8 +16,9 @@ use viaduct_topology::{
 
 use crate::arrays::numbers;
 use crate::errors;
+use crate::graph::{FILE as GRAPH_FILE, Graph};
 use crate::messages::{FILE as MESSAGES_FILE, Messages};
-use crate::study::Study;
+use crate::study::{self, Study};
 
 /// What a pickled network is read from again: its name in errors, the graph, its format.
 type Pickled = (&'static str, String, &'static str);
@@ -449,16 +450,21 @@ impl Network {
     }
 
     /// A study on it: `text` has the tables but for [network] and [links].
-    #[pyo3(signature = (name, text, messages, settings))]
+    #[pyo3(signature = (name, text, messages, graph, settings))]
     fn study(
         &mut self,
         py: Python<'_>,
         name: &str,
         text: &str,
         messages: Option<PyRef<'_, Messages>>,
+        graph: Option<PyRef<'_, Graph>>,
         settings: Vec<String>,
     ) -> PyResult<Study> {
-        let messages = messages.map(|messages| (MESSAGES_FILE, messages.list()));
+        let made = match (messages, graph) {
+            (Some(messages), _) => study::Made::Messages(MESSAGES_FILE, messages.list()),
+            (None, Some(graph)) => study::Made::Graph(GRAPH_FILE, graph.operations(py)?),
+            (None, None) => study::Made::Nothing,
+        };
         let Made { topology, usual } = self.make(py)?;
         let is_set = |key: KeyName| {
             let mut set = settings
@@ -487,7 +493,7 @@ impl Network {
             network_toml(&topology, FILE),
             links_toml(usual, &topology)
         );
-        Study::on_network(py, name, &text, (FILE, topology), messages, settings)
+        Study::on_network(py, name, &text, (FILE, topology), made, settings)
     }
 }
 

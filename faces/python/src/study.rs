@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use pyo3::prelude::*;
 use viaduct_cluster::workload::ListedMessage;
+use viaduct_operations::Graph;
 use viaduct_report::{Provenance, Summary};
 use viaduct_scenario::{
     Diagnostics, HandedIn, Override, Sweep, list_models, list_studies, parse_study_on,
@@ -52,9 +53,34 @@ enum Origin {
         text: Arc<str>,
         file: &'static str,
         network: Arc<Topology>,
-        /// And whose list of messages it made, in place of a file.
-        messages: Option<(&'static str, Arc<[ListedMessage]>)>,
+        /// And whose messages or operations it made, in place of a file.
+        made: Made,
     },
+}
+
+/// What the hosts of a network do, if Python made it.
+#[derive(Clone, Debug)]
+pub(crate) enum Made {
+    Nothing,
+    Messages(&'static str, Arc<[ListedMessage]>),
+    Graph(&'static str, Arc<Graph>),
+}
+
+impl Made {
+    fn handed_in(&self) -> HandedIn<'static> {
+        let nothing = HandedIn::default();
+        match self {
+            Self::Nothing => nothing,
+            Self::Messages(file, list) => HandedIn {
+                messages: Some((file, Arc::clone(list))),
+                ..nothing
+            },
+            Self::Graph(file, graph) => HandedIn {
+                graph: Some((file, Arc::clone(graph))),
+                ..nothing
+            },
+        }
+    }
 }
 
 impl Origin {
@@ -77,14 +103,11 @@ impl Origin {
                 text,
                 file,
                 network,
-                messages,
+                made,
             } => {
                 let handed_in = HandedIn {
                     network: Some((file, Arc::clone(network))),
-                    messages: messages
-                        .as_ref()
-                        .map(|(file, list)| (*file, Arc::clone(list))),
-                    files: None,
+                    ..made.handed_in()
                 };
                 parse_study_on(name, text, &overrides, handed_in)
             }
@@ -127,7 +150,7 @@ impl Study {
         name: &str,
         text: &str,
         (file, network): (&'static str, Arc<Topology>),
-        messages: Option<(&'static str, Arc<[ListedMessage]>)>,
+        made: Made,
         settings: Vec<String>,
     ) -> PyResult<Self> {
         let origin = Origin::Network {
@@ -135,7 +158,7 @@ impl Study {
             text: text.into(),
             file,
             network,
-            messages,
+            made,
         };
         Self::read(py, origin, settings)
     }

@@ -93,6 +93,9 @@ impl Drawn<'_> {
     /// The graph of the GOAL file `traffic.file`.
     fn goal(&mut self, file: &Setting<String>) -> Result<Arc<Graph>, Absent> {
         let path = &file.get()?;
+        if let Some(graph) = self.files.handed_in_application(path) {
+            return Ok(graph);
+        }
         let known = self.files.application(path);
         // Also where the graph is known: the study carries the text.
         let text = self.files.goal_text(path).map_err(|reason| {

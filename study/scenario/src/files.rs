@@ -25,6 +25,8 @@ pub(crate) struct Files {
     messages: BTreeMap<String, Arc<[ListedMessage]>>,
     /// Lists made before.
     lists: BTreeMap<String, Arc<MessageList>>,
+    /// Graphs of operations that a program handed in, by the path that the study writes.
+    handed_in_graphs: BTreeMap<String, Arc<Graph>>,
     /// Graphs of operations read before.
     applications: BTreeMap<String, Arc<Graph>>,
     /// Traces read before, with the texts by which a study carries them.
@@ -69,6 +71,16 @@ impl Files {
     /// Messages that were handed in.
     pub(crate) fn messages(&self, path: &str) -> Option<Arc<[ListedMessage]>> {
         self.messages.get(path).cloned()
+    }
+
+    /// Adds a graph of operations in place of the file that would have it.
+    pub(crate) fn hand_in_application(&mut self, path: &str, graph: Arc<Graph>) {
+        self.handed_in_graphs.insert(path.to_owned(), graph);
+    }
+
+    /// A graph of operations that was handed in.
+    pub(crate) fn handed_in_application(&self, path: &str) -> Option<Arc<Graph>> {
+        self.handed_in_graphs.get(path).cloned()
     }
 
     /// Remembers a list: the points of a sweep share it.

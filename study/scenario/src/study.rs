@@ -7,6 +7,7 @@ use std::sync::Arc;
 use viaduct_cluster::config::{Arrivals, ClusterConfig};
 use viaduct_cluster::workload::ListedMessage;
 use viaduct_network::Sharing;
+use viaduct_operations::{Graph, goal};
 use viaduct_topology::Topology;
 
 use crate::build;
@@ -55,7 +56,7 @@ pub struct Study {
     files: Arc<BTreeMap<String, Arc<str>>>,
     /// The path in whose place a network was handed in; only the whole scenario needs its text.
     handed_in: Option<String>,
-    /// The path that stands for a list of messages that was handed in.
+    /// The path that stands for a list of messages, or a graph of operations, that was handed in.
     handed_in_list: Option<String>,
     /// Its faults and background traffic as they were read, as TOML.
     disturbances: String,
@@ -276,10 +277,14 @@ impl Study {
         if let Some(path) = &self.handed_in {
             files.insert(path.clone(), self.config.topology.to_node_link_json());
         }
-        if let (Some(path), Arrivals::Listed(list)) =
-            (&self.handed_in_list, &self.config.traffic.arrivals)
-        {
-            files.insert(path.clone(), message_list_csv(list.messages()));
+        match (&self.handed_in_list, &self.config.traffic.arrivals) {
+            (Some(path), Arrivals::Listed(list)) => {
+                files.insert(path.clone(), message_list_csv(list.messages()));
+            }
+            (Some(path), Arrivals::Application(application)) => {
+                files.insert(path.clone(), goal_text(application.graph()));
+            }
+            _ => {}
         }
         files
     }
@@ -318,6 +323,8 @@ pub struct HandedIn<'a> {
     pub network: Option<(&'a str, Arc<Topology>)>,
     /// For `traffic.file`.
     pub messages: Option<(&'a str, Arc<[ListedMessage]>)>,
+    /// For `traffic.file`, too: what has no ring of operations that wait for each other.
+    pub graph: Option<(&'a str, Arc<Graph>)>,
     /// Texts of other files, by the path that the study writes; what is not here lies on disk.
     pub files: Option<&'a BTreeMap<String, String>>,
 }
@@ -341,6 +348,9 @@ pub fn parse_study_on(
     if let Some((path, messages)) = handed_in.messages {
         files.hand_in_messages(path, messages);
     }
+    if let Some((path, graph)) = handed_in.graph {
+        files.hand_in_application(path, graph);
+    }
     for (path, text) in handed_in.files.into_iter().flatten() {
         files.carry(path, text);
     }
@@ -351,6 +361,14 @@ pub fn parse_study_on(
         overrides,
     };
     input.load(files)
+}
+
+/// A graph as the text of a GOAL file.
+fn goal_text(graph: &Graph) -> String {
+    let mut text = Vec::new();
+    // Memory takes all that is written, and it is ASCII.
+    let _ = goal::write_text(graph, &mut text);
+    String::from_utf8(text).unwrap_or_default()
 }
 
 /// The built-in studies: name, title and question.
@@ -635,11 +653,10 @@ impl Frame {
                 .file
                 .known()
                 .filter(|path| self.files.graph(path).is_some()),
-            handed_in_list: settings
-                .traffic
-                .file
-                .known()
-                .filter(|path| self.files.messages(path).is_some()),
+            handed_in_list: settings.traffic.file.known().filter(|path| {
+                self.files.messages(path).is_some()
+                    || self.files.handed_in_application(path).is_some()
+            }),
             settings,
             disturbances: disturbances.toml,
             cells: Vec::new(),

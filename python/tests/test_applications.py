@@ -1,0 +1,89 @@
+"""Traces of training steps, made here byte by byte."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+import viaduct as via
+
+
+def varint(value: int) -> bytes:
+    out = b""
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field << 3) + varint(value)
+
+
+def text(field: int, value: bytes) -> bytes:
+    return varint(field << 3 | 2) + varint(len(value)) + value
+
+
+def attribute(name: str, value: bytes) -> bytes:
+    return text(10, text(1, name.encode()) + value)
+
+
+def trace(*nodes: bytes) -> bytes:
+    metadata = text(2, text(1, b"schema") + text(29, b"1.1.1-chakra.0.0.4"))
+    return b"".join(varint(len(message)) + message for message in (metadata, *nodes))
+
+
+def step(microseconds: int, size: int) -> bytes:
+    """A computation, and an all-reduce that waits for it."""
+    compute = number(1, 7) + text(2, b"gemm") + number(3, 4) + number(7, microseconds)
+    kernel = number(1, 9) + number(3, 7) + text(5, varint(7))
+    kernel += attribute("comm_type", number(9, 0)) + attribute("comm_size", number(9, size))
+    return trace(compute, kernel)
+
+
+def net() -> via.Network:
+    return via.Network.single_switch(4, rate="100 Gbit/s", nic="rnic-gen4")
+
+
+def makespan(result: via.Result) -> float:
+    assert result.application is not None
+    return float(result.application["makespan_us"])
+
+
+def test_a_trace_takes_its_computation_and_its_collective(tmp_path: Path) -> None:
+    (tmp_path / "step.et").write_bytes(step(250, 1 << 20))
+    result = net().run(traffic=via.trace(tmp_path / "step.et"))
+    alone = net().run(traffic=via.collective("all-reduce", bytes="1 MiB"))
+    assert makespan(result) == pytest.approx(250 + makespan(alone), abs=0.01)
+    assert result.application is not None
+    assert result.application["ranks"] == 4
+    other = via.trace(tmp_path / "step.et", all_reduce="recursive-doubling", compute_scale=2)
+    alone = net().run(
+        traffic=via.collective("all-reduce", bytes="1 MiB", algorithm="recursive-doubling")
+    )
+    assert makespan(net().run(traffic=other)) == pytest.approx(500 + makespan(alone), abs=0.01)
+
+
+def test_files_of_all_ranks_are_found_by_what_stands_before(tmp_path: Path) -> None:
+    for rank in range(4):
+        (tmp_path / f"step.{rank}.et").write_bytes(gzip.compress(step(100 * rank, 4096)))
+    result = net().run(traffic=via.trace(str(tmp_path / "step")))
+    assert result.application is not None
+    assert result.application["waited_for_us"]["max_rank"] != 0
+    assert makespan(result) > 300
+    (tmp_path / "step.2.et").write_bytes(gzip.compress(step(100, 4096))[:-9])
+    with pytest.raises(via.ScenarioError, match=r"step\.2\.et: the file by gzip ends too early"):
+        net().run(traffic=via.trace(str(tmp_path / "step")))
+
+
+def test_what_is_no_trace_is_told() -> None:
+    with pytest.raises(TypeError, match=r"file is the path of a trace, not 3"):
+        via.trace(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"traffic has no key 'scale'"):
+        via.trace("step.et", scale=3)
+    with pytest.raises(via.ScenarioError, match=r"no file such as nothing\.0\.et"):
+        net().run(traffic=via.trace("nothing"))
+    assert (
+        repr(via.trace("a.et", compute_scale=2)) == "<viaduct trace file='a.et', compute_scale=2>"
+    )
