@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::seat::{Reply, Request, TIME_MAX};
-use crate::world::{Outcome, Thread, World};
+use crate::world::{Outcome, Process, Thread, World};
 pub use listener::Stopper;
 use listener::{Event, Listener};
 use order::{Due, Key, Order, Step, Wait};
@@ -218,6 +218,9 @@ impl Run<'_> {
         if ended.clock.is_some() {
             // It gave the turn by ending.
             self.order.next_round();
+            let host = ended.process.host;
+            let at = ended.clock.unwrap_or(self.now);
+            self.order.look(at, |other| other.host == host);
         }
         let at = ended.clock.unwrap_or(self.now).max(self.now);
         let last = Thread {
@@ -293,6 +296,9 @@ impl Run<'_> {
             while let Some((thread, when, answer)) = self.world.ready() {
                 self.order.answer(thread, when.max(self.now), answer);
             }
+            while let Some(process) = self.world.written() {
+                self.order.look(self.now, |other| other == process);
+            }
             let first = self.order.first();
             let target = first.map_or(u64::MAX, |key| key.at);
             if target > self.now
@@ -311,7 +317,7 @@ impl Run<'_> {
                 hold = Hold::default();
             } else if self.processes.is_empty() {
                 return Ok(());
-            } else if self.order.has_foreign() && hold.is_within(patience) {
+            } else if self.order.has_onlookers() && hold.is_within(patience) {
                 self.hold(&mut hold)?;
             } else {
                 return Err(RunError::Stuck(self.waiting()));
@@ -427,13 +433,18 @@ impl Run<'_> {
         };
         self.processes.set_holder(None);
         let (request, until, message) = asked;
-        let was_in_vain = request == Request::Again && steps.is_empty();
+        let was_in_vain =
+            matches!(request, Request::Again | Request::MemoryAgain) && steps.is_empty();
         if !was_in_vain {
             self.order.next_round();
+            // What it has written is there for those that share memory with it.
+            let host = thread.process.host;
+            self.order.look(clock, |other| other.host == host);
         }
         self.newcomers(self.now);
         let (wait, until) = match request {
             Request::Foreign | Request::Again => (self.order.tried(), until),
+            Request::Memory | Request::MemoryAgain => (Wait::Memory, None),
             Request::Call => {
                 steps.push_back((clock, Step::Call(message)));
                 (Wait::Nothing, None)
@@ -455,7 +466,7 @@ impl Run<'_> {
     /// Until when a thread that gets the turn is alone: the next thing that anybody else does. If
     /// somebody waits for what it may do, each of its steps counts.
     fn horizon(&self) -> u64 {
-        if self.order.has_foreign() {
+        if self.order.has_onlookers() {
             return self.now;
         }
         let first = self.order.first().map_or(u64::MAX, |key| key.at);
@@ -517,8 +528,34 @@ impl Run<'_> {
             }
             after = Some(key);
         }
+        let mut after = None;
+        while let Some(thread) = self.order.looking(after) {
+            after = Some(thread);
+            if self.look(thread)? {
+                *hold = Hold::default();
+                return Ok(());
+            }
+        }
         self.processes.bell().wait(heard, hold.pause());
         Ok(())
+    }
+
+    /// Has a thread go on that was taken to wait for memory when nothing can write there: true, it
+    /// did more than look.
+    fn look(&mut self, thread: Thread) -> Result<bool, RunError> {
+        let Some(clock) = self.order.take_looking(thread) else {
+            return Ok(false);
+        };
+        let clock = clock.max(self.now);
+        if self.turn_until(thread, Reply::Granted, clock)? {
+            return Ok(false);
+        }
+        let Process { host, pid, .. } = thread.process;
+        self.processes.notice_once(format!(
+            "a computation of process {pid} on host {host} was taken for a wait for memory: times \
+             may differ from run to run"
+        ));
+        Ok(true)
     }
 
     fn waiting(&self) -> Vec<Waiting> {

@@ -26,6 +26,10 @@
 //! on, to try again ([`Client::foreign`]). As only one thread runs, what another wrote is there
 //! when it looks: order and times are the same in every run.
 //!
+//! A thread that looks at memory in a loop makes no call at all. Whoever finds that out from
+//! outside of it, by a timer of the system, has it give the turn ([`await_memory`]) until something
+//! is written there: by the world ([`World::written`]), or by somebody of its host.
+//!
 //! # Decisions
 //!
 //! - The turn passes by futexes in shared memory. All clients and the coordinator share one core
@@ -49,7 +53,7 @@ mod world;
 pub use client::{Client, client};
 pub use coordinator::{Coordinator, Ended, RunError, Stopper, Waiting};
 pub use handshake::{HOST_VARIABLE, RANK_VARIABLES, SOCKET_VARIABLE};
-pub use own::{NewThread, forget, here, local, start};
+pub use own::{NewThread, activity, await_memory, forget, here, local, start, watch_waits};
 pub use seat::{MESSAGE_BYTES_MAX, TIME_MAX};
 pub use table::{Table, symbol};
 pub use world::{Outcome, Process, Thread, World};

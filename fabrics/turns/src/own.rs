@@ -49,7 +49,14 @@ thread_local! {
     /// This thread is giving the turn or waiting for it: a signal's handler that comes here
     /// meanwhile does as if there were no simulation.
     static IS_WAITING: Cell<bool> = const { Cell::new(false) };
+    /// Counts what this thread has done here.
+    static ACTIVITY: Cell<u64> = const { Cell::new(0) };
+    /// The count when it last waited for memory.
+    static AT_MEMORY: Cell<u64> = const { Cell::new(u64::MAX) };
 }
+
+/// Called at the end of each wait for the turn, for whoever watches threads; null: nobody does.
+static AFTER_WAIT: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
 static TABLE: Table = Table {
     version: VERSION,
@@ -118,6 +125,7 @@ pub fn forget() {
     OWN.store(core::ptr::null_mut(), Ordering::Release);
     SEAT.set(0);
     IS_WAITING.set(false);
+    AT_MEMORY.set(u64::MAX);
 }
 
 fn connect(path: &std::path::Path, hello: Hello) -> io::Result<Own> {
@@ -204,7 +212,44 @@ fn exchange(own: &Own, seat: Seat, request: Request, until: Option<u64>) -> Repl
     own.bell.ring();
     wait(own, seat);
     IS_WAITING.set(false);
+    let after = AFTER_WAIT.load(Ordering::Relaxed);
+    if !after.is_null() {
+        // SAFETY: `watch_waits` has put a function of this type there.
+        let after: extern "C" fn() = unsafe { core::mem::transmute(after) };
+        after();
+    }
     seat.reply()
+}
+
+/// What this thread has done as a client, counted: a thread that computes or looks at memory in a
+/// loop counts nothing.
+#[must_use]
+pub fn activity() -> u64 {
+    ACTIVITY.get()
+}
+
+/// Has a function called whenever a thread has waited for its turn, by that thread.
+pub fn watch_waits(after: extern "C" fn()) {
+    AFTER_WAIT.store(after as *mut c_void, Ordering::Relaxed);
+}
+
+/// For a signal's handler that has found this thread in a loop that makes no call: gives the turn
+/// until something is written into memory of this process, or others of its host have had a turn.
+pub fn await_memory() {
+    if SEAT.get() == 0 || IS_WAITING.get() {
+        return;
+    }
+    let activity = ACTIVITY.get();
+    let Some((own, seat)) = running() else { return };
+    seat.set_doing(b"a loop that makes no call");
+    let again = AT_MEMORY.replace(activity) == activity;
+    let request = if again {
+        Request::MemoryAgain
+    } else {
+        Request::Memory
+    };
+    exchange(own, seat, request, None);
+    ACTIVITY.set(activity);
 }
 
 /// The seat of this thread, if it runs: one that is not yet known sits down first.
@@ -213,6 +258,7 @@ fn running() -> Option<(&'static Own, Seat)> {
     if IS_WAITING.get() {
         return None;
     }
+    ACTIVITY.set(ACTIVITY.get().wrapping_add(1));
     let number = match SEAT.get() {
         0 => return take_seat(),
         number => number - 1,

@@ -61,6 +61,10 @@ pub(crate) enum Request {
     Born = 6,
     /// As [`Request::Foreign`], when a try was in vain.
     Again = 7,
+    /// To go on when something is written into memory that it looks at in a loop.
+    Memory = 8,
+    /// As [`Request::Memory`], when it has done nothing but look again.
+    MemoryAgain = 9,
 }
 
 /// How the turn comes back.
@@ -316,6 +320,8 @@ impl Seat {
             5 => Request::End,
             6 => Request::Born,
             7 => Request::Again,
+            8 => Request::Memory,
+            9 => Request::MemoryAgain,
             _ => return Err("it asks for something unknown"),
         };
         let clock = self.clock();
@@ -366,12 +372,9 @@ impl Seat {
         }
         let end = bytes.iter().position(|byte| *byte == 0);
         let end = end.unwrap_or(DOING_BYTES);
-        let printable = |byte: &u8| {
-            if byte.is_ascii_graphic() {
-                *byte as char
-            } else {
-                '?'
-            }
+        let printable = |byte: &u8| match byte {
+            b' '..=b'~' => char::from(*byte),
+            _ => '?',
         };
         bytes[..end].iter().map(printable).collect()
     }
@@ -540,7 +543,7 @@ mod tests {
         seat.head().posted.store(14, Ordering::Relaxed);
         seat.set_clock(11);
         refused("cut off");
-        seat.head().request.store(8, Ordering::Relaxed);
+        seat.head().request.store(10, Ordering::Relaxed);
         refused("unknown");
     }
 

@@ -42,7 +42,8 @@ pub trait World {
     fn next_event(&self) -> Option<u64>;
 
     /// Lets simulated time pass up to `until`, with what happens at that very time, or to the first
-    /// instant at which a waiting call can be answered. Returns the time reached.
+    /// instant at which a waiting call can be answered or memory of a client was written. Returns
+    /// the time reached.
     fn advance(&mut self, until: u64) -> u64;
 
     /// A thread makes a call at `now`: nothing that others do from here on is before it. The answer
@@ -58,6 +59,12 @@ pub trait World {
     /// The next of the calls that waited and can be answered: whose, when its thread goes on, and
     /// the answer.
     fn ready(&mut self) -> Option<(Thread, u64, Vec<u8>)>;
+
+    /// The next of the processes into whose memory something was written, since this was asked, at
+    /// the time reached.
+    fn written(&mut self) -> Option<Process> {
+        None
+    }
 
     /// The waiting call of a thread was given up at `now`.
     fn gave_up(&mut self, _thread: Thread, _now: u64) {}

@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use viaduct_turns::{
@@ -34,6 +36,10 @@ const TESTS: &[Test] = &[
     (
         "posts_reach_the_world_at_their_own_times",
         posts_reach_the_world,
+    ),
+    (
+        "who_looks_at_memory_goes_on_at_the_time_of_the_write",
+        a_look_at_memory,
     ),
     (
         "what_a_post_starts_is_seen_before_what_follows_it",
@@ -101,6 +107,9 @@ struct Clock {
     sleepers: Vec<Thread>,
     alarms: BTreeMap<(u64, Thread), ()>,
     ready: Vec<(Thread, u64, Vec<u8>)>,
+    /// What is to be written, when, where, and what has been.
+    pokes: BTreeMap<u64, (Process, u64)>,
+    poked: Vec<Process>,
 }
 
 impl Clock {
@@ -119,10 +128,24 @@ impl Clock {
 
 impl World for Clock {
     fn next_event(&self) -> Option<u64> {
-        self.alarms.first_key_value().map(|((at, _), ())| *at)
+        let alarm = self.alarms.first_key_value().map(|((at, _), ())| *at);
+        let poke = self.pokes.first_key_value().map(|(at, _)| *at);
+        alarm.into_iter().chain(poke).min()
     }
 
     fn advance(&mut self, until: u64) -> u64 {
+        let first = self.next_event().unwrap_or(u64::MAX);
+        if let Some(poke) = self.pokes.first_entry()
+            && *poke.key() == first
+        {
+            let (process, address) = poke.remove();
+            let path = format!("/proc/{}/mem", process.pid);
+            let memory = std::fs::File::options().write(true).open(path).unwrap();
+            memory.write_all_at(&[1], address).unwrap();
+            self.poked.push(process);
+            self.now = first;
+            return first;
+        }
         let Some(((at, thread), ())) = self.alarms.pop_first() else {
             return until;
         };
@@ -153,6 +176,12 @@ impl World for Clock {
             "until" => Outcome::Waits {
                 until: Some(now + number(words.next())),
             },
+            "poke" => {
+                let address = number(words.next());
+                self.pokes
+                    .insert(now + number(words.next()), (thread.process, address));
+                Outcome::Done { cost: 0 }
+            }
             word => {
                 answer.extend_from_slice(text.as_bytes());
                 let cost = if word == "cost" {
@@ -176,6 +205,10 @@ impl World for Clock {
 
     fn ready(&mut self) -> Option<(Thread, u64, Vec<u8>)> {
         self.ready.pop()
+    }
+
+    fn written(&mut self) -> Option<Process> {
+        self.poked.pop()
     }
 
     fn gave_up(&mut self, thread: Thread, now: u64) {
@@ -282,6 +315,18 @@ fn act(role: &str, words: &[String]) {
             }
             say(client, "slept");
         }
+        "looks" => {
+            let place = AtomicU8::new(0);
+            let address = place.as_ptr().addr();
+            say(client, &format!("poke {address} {}", 7 * US));
+            client.charge(US);
+            // What a signal's handler does that interrupts such a loop.
+            while place.load(Ordering::Relaxed) == 0 {
+                viaduct_turns::await_memory();
+            }
+            assert_eq!(client.now(), 7 * US);
+            say(client, "saw it");
+        }
         "threads" => threads(client),
         "unknown" => unknown_thread(client),
         "dies" => {
@@ -323,7 +368,6 @@ fn write(descriptor: i32, byte: u8) {
 }
 
 fn threads(client: Client) {
-    use std::sync::atomic::{AtomicBool, Ordering};
     static RUNS: AtomicBool = AtomicBool::new(false);
     // Between two calls nobody else is here, however long that takes.
     let alone = || {
@@ -584,6 +628,20 @@ fn posts_reach_the_world() {
         10_000
     );
     assert!(lines[0].starts_with("1000 host 0") && lines[2].starts_with("2500 host 1"));
+}
+
+fn a_look_at_memory() {
+    for others in 0..2 {
+        let mut clients: Vec<(&str, &[&str])> = vec![("looks", &[])];
+        if others > 0 {
+            clients.push(("steps", &["71930", "300"]));
+        }
+        for _ in 0..RUNS {
+            let (lines, _) = well(&clients);
+            let wanted = "7000000 host 0 process 0 thread 0: saw it";
+            assert!(lines.iter().any(|line| line == wanted), "{lines:#?}");
+        }
+    }
 }
 
 fn what_a_post_starts() {

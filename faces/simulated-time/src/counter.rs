@@ -166,13 +166,13 @@ pub unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> l
     }
 }
 
-/// Calls a function that changes a mask with a set that leaves the counter's signal open: a fault
-/// that is masked ends the process.
+/// Calls a function that changes a mask with a set that leaves our signals open: the counter's,
+/// since a fault that is masked ends the process, and that of [`crate::loops`].
 ///
 /// # Safety
 ///
 /// `set` is null or points to a set.
-unsafe fn without_fault(
+unsafe fn without_ours(
     how: c_int,
     set: *const sigset_t,
     change: impl FnOnce(*const sigset_t) -> c_int,
@@ -184,6 +184,7 @@ unsafe fn without_fault(
     unsafe {
         let mut open = *set;
         libc::sigdelset(&raw mut open, libc::SIGSEGV);
+        libc::sigdelset(&raw mut open, crate::loops::number());
         change(&raw const open)
     }
 }
@@ -200,7 +201,7 @@ pub unsafe extern "C" fn sigprocmask(
     old: *mut sigset_t,
 ) -> c_int {
     // SAFETY: the caller's arguments.
-    unsafe { without_fault(how, set, |set| real::sigprocmask(how, set, old)) }
+    unsafe { without_ours(how, set, |set| real::sigprocmask(how, set, old)) }
 }
 
 /// In place of the C library's.
@@ -215,5 +216,5 @@ pub unsafe extern "C" fn pthread_sigmask(
     old: *mut sigset_t,
 ) -> c_int {
     // SAFETY: the caller's arguments.
-    unsafe { without_fault(how, set, |set| real::pthread_sigmask(how, set, old)) }
+    unsafe { without_ours(how, set, |set| real::pthread_sigmask(how, set, old)) }
 }

@@ -7,6 +7,7 @@
 //! - `clocks`: clocks and sleeps; `counter`: the processor's counter of time
 //! - `hosts`: names and addresses of hosts; `sockets`: whom sockets are bound and connected to
 //! - `transfers`: reads and writes that would block; `polls`: waits on many descriptors
+//! - `loops`: loops that make no call
 //! - `threads`: threads, which run one at a time; `locks`: what they wait for
 //! - `processes`: processes that are made, replaced, waited for and ended
 //! - `real`: the functions of the C library
@@ -32,6 +33,7 @@ pub mod clocks;
 pub mod counter;
 pub mod hosts;
 pub mod locks;
+mod loops;
 pub mod polls;
 pub mod processes;
 mod real;
@@ -63,7 +65,10 @@ pub extern "C" fn viaduct_turns_1() -> *const Table {
 fn begin() {
     match viaduct_turns::start() {
         Ok(None) => {}
-        Ok(Some(_)) => counter::forbid(),
+        Ok(Some(_)) => {
+            counter::forbid();
+            loops::watch_process();
+        }
         Err(error) => {
             eprintln!("viaduct: this program cannot take part in the simulation: {error}");
             std::process::exit(1);

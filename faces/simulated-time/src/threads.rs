@@ -79,6 +79,7 @@ extern "C-unwind" fn begin(beginning: *mut c_void) -> *mut c_void {
             has_ended,
         } = *beginning;
         announced.begin();
+        crate::loops::watch_thread();
         let ending = Ending {
             rounds: Cell::new(0),
             has_ended,
@@ -110,6 +111,7 @@ extern "C" fn end(ending: *mut c_void) {
         client.synchronise();
         ending.has_ended.store(true, Ordering::Relaxed);
         drop(ending);
+        crate::loops::forget_thread();
         NewThread::end();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::world::Thread;
+use crate::world::{Process, Thread};
 
 /// What a thread has asked for and is done when nothing is before it.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub(super) enum Wait {
     World,
     /// Something real, which it has tried in this round ([`Order::next_round`]).
     Foreign { tried: u64 },
+    /// What is written into memory.
+    Memory,
 }
 
 /// In order of this it is the turn of what is to be done.
@@ -64,6 +66,8 @@ pub(super) struct Order {
     keys: BTreeSet<Key>,
     /// Those that wait for something real, by their clocks.
     foreign: BTreeSet<Key>,
+    /// Those that wait for what is written into memory.
+    looking: BTreeSet<Thread>,
     round: u64,
 }
 
@@ -103,6 +107,9 @@ impl Order {
             let at = pending.clock;
             self.foreign.insert(Key { at, thread });
         }
+        if pending.wait == Wait::Memory && first.is_none() {
+            self.looking.insert(thread);
+        }
         self.keys.extend(pending.key);
     }
 
@@ -121,6 +128,7 @@ impl Order {
             at: pending.clock,
             thread,
         });
+        self.looking.remove(&thread);
     }
 
     /// What is first.
@@ -193,8 +201,35 @@ impl Order {
         Some((pending.clock, pending.until))
     }
 
-    pub(super) fn has_foreign(&self) -> bool {
-        !self.foreign.is_empty()
+    /// Whether somebody waits for what others may do without a call of the world.
+    pub(super) fn has_onlookers(&self) -> bool {
+        !self.foreign.is_empty() || !self.looking.is_empty()
+    }
+
+    /// The first behind `after` of those that wait for what is written into memory.
+    pub(super) fn looking(&self, after: Option<Thread>) -> Option<Thread> {
+        let mut looking = self.looking.iter().copied();
+        looking.find(|thread| after.is_none_or(|after| *thread > after))
+    }
+
+    /// Has those threads look again at `at` that wait for what is written into memory of such
+    /// processes.
+    pub(super) fn look(&mut self, at: u64, is_of: impl Fn(Process) -> bool) {
+        let mut after = None;
+        while let Some(thread) = self.looking(after) {
+            after = Some(thread);
+            if is_of(thread.process) {
+                let clock = self.threads.get(&thread).map_or(0, |it| it.clock);
+                let at = at.max(clock);
+                let steps = VecDeque::from([(at, Step::Resume)]);
+                self.put(thread, at, steps, Wait::Nothing, None);
+            }
+        }
+    }
+
+    /// Takes a thread that waits for what is written into memory, with its clock.
+    pub(super) fn take_looking(&mut self, thread: Thread) -> Option<u64> {
+        self.take_foreign(thread).map(|(clock, _)| clock)
     }
 
     /// Everybody who waits.

@@ -132,6 +132,13 @@ impl Processes {
         self.notices.push(text);
     }
 
+    /// Unless it was noticed before.
+    pub(super) fn notice_once(&mut self, text: String) {
+        if !self.notices.contains(&text) {
+            self.notice(text);
+        }
+    }
+
     pub(super) fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }

@@ -258,6 +258,77 @@ static void shared(void)
     CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+static volatile int ball;
+
+static void *plays(void *number_)
+{
+    intptr_t number = (intptr_t)number_;
+    for (int round = 0; round < 20; round++) {
+        while (ball % THREADS != number - 1) {
+        }
+        usleep(number);
+        ball = ball + 1;
+        /* The others see it before this has slept. */
+        usleep(2);
+    }
+    return (void *)(number * 10);
+}
+
+/* Who waits in a loop that makes no call goes on when what it waits for is written. */
+static void loops(void)
+{
+    pthread_t threads[THREADS];
+    start(threads, plays);
+    while (ball != 20 * THREADS) {
+    }
+    printf("%d at %lld\n", ball, now());
+    join(threads);
+}
+
+/* Memory that two processes share. */
+static void shared_loop(void)
+{
+    volatile int *both = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int status;
+    CHECK(both != MAP_FAILED);
+    long long begin = now();
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        for (int round = 0; round < 20; round++) {
+            while (*both != 2 * round) {
+            }
+            usleep(10);
+            *both = 2 * round + 1;
+        }
+        exit(0);
+    }
+    for (int round = 0; round < 20; round++) {
+        while (*both != 2 * round + 1) {
+        }
+        usleep(5);
+        *both = 2 * round + 2;
+    }
+    printf("after %lld\n", now() - begin);
+    fflush(stdout);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void computes(void)
+{
+    double sum = 0;
+    for (volatile long at = 0; at < 100000000; at++) {
+        sum += at;
+    }
+    printf("%.0f at %lld\n", sum, now());
+}
+
+static void spins_forever(void)
+{
+    while (ball == 0) {
+    }
+}
+
 static void *takes_both(void *unused)
 {
     CHECK(pthread_mutex_lock(&mutex) == 0);
@@ -289,6 +360,14 @@ int main(int count, char **words)
         futexes();
     } else if (strcmp(role, "shared") == 0) {
         shared();
+    } else if (strcmp(role, "loops") == 0) {
+        loops();
+    } else if (strcmp(role, "shared-loop") == 0) {
+        shared_loop();
+    } else if (strcmp(role, "computes") == 0) {
+        computes();
+    } else if (strcmp(role, "spins") == 0) {
+        spins_forever();
     } else if (strcmp(role, "deadlock") == 0) {
         deadlock();
     } else {

@@ -97,3 +97,35 @@ fn threads_that_wait_for_each_other_are_named() {
         "{text}"
     );
 }
+
+#[test]
+fn loops_that_make_no_call_end_when_others_write() {
+    // Each of 20 rounds has sleeps of 1, 2 and 3 us, one behind the other; who has written gives
+    // the turn in the call behind it.
+    let at = 200 + 20 * (6000 + 3 * 200) + 60 * 200;
+    let wanted = format!("60 at {}\njoined at {}\n", at + 25, at + 2000 + 25);
+    assert_eq!(alone("loops"), wanted);
+    let after = 200 + 20 * (10_000 + 5000 + 2 * 200);
+    assert_eq!(alone("shared-loop"), format!("after {}\n", after + 25));
+}
+
+#[test]
+fn a_computation_taken_for_such_a_loop_is_told() {
+    let (result, ended) = once(&program("threads"), &[&["computes"]], |_| {});
+    assert_eq!(ended, [(true, "4999999950000000 at 25\n".to_owned())]);
+    let notices = result.unwrap().notices;
+    assert!(
+        notices[0].contains("was taken for a wait for memory"),
+        "{notices:?}"
+    );
+}
+
+#[test]
+fn a_loop_that_nothing_ends_is_named() {
+    let (result, _) = once(&program("threads"), &[&["spins"]], |coordinator| {
+        coordinator.set_patience(Duration::from_millis(50));
+    });
+    let text = result.unwrap_err().to_string();
+    let wanted = "on host 0 is in a loop that makes no call since 0.000 us";
+    assert!(text.contains(wanted), "{text}");
+}
