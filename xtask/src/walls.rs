@@ -151,6 +151,7 @@ const WALLS: &[Wall] = &[
             "viaduct-engine",
             "viaduct-processes",
             "viaduct-programs",
+            "viaduct-turns",
         ],
         external: Some(&[]),
         reason: "programs of processes on simulated hosts: the one place where the simulated world \
@@ -242,9 +243,15 @@ const WALLS: &[Wall] = &[
     },
     Wall {
         package: "viaduct-ibverbs",
-        own: &["viaduct-rdma", "viaduct-verbs-abi"],
+        own: &[
+            "viaduct-calls",
+            "viaduct-rdma",
+            "viaduct-turns",
+            "viaduct-verbs-abi",
+        ],
         external: Some(&["libc"]),
-        reason: "a face: it translates C into the operations of a fabric",
+        reason: "a face: it translates C into the operations of a fabric, or into calls of whoever \
+                 has the objects of a simulated host",
     },
     Wall {
         package: "viaduct-rdmacm",
@@ -350,6 +357,7 @@ const WALLS: &[Wall] = &[
         package: "viaduct-cli",
         own: &[
             "viaduct-am",
+            "viaduct-clients",
             "viaduct-cluster",
             "viaduct-engine",
             "viaduct-fit",
@@ -368,6 +376,7 @@ const WALLS: &[Wall] = &[
             "viaduct-statistics",
             "viaduct-sweep",
             "viaduct-topology",
+            "viaduct-turns",
             "viaduct-vi-carrier",
         ],
         external: None,

@@ -1,5 +1,6 @@
 //! What a program holds of objects that are elsewhere.
 
+use std::ffi::CStr;
 use std::fmt;
 use std::os::fd::{BorrowedFd, FromRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
 
@@ -14,8 +15,8 @@ use crate::wire::Wire;
 
 /// How requests reach whoever carries them out.
 pub trait Line: Sync {
-    /// Has a request carried out: its answer.
-    fn call(&self, request: &[u8], answer: &mut Vec<u8>);
+    /// Has a request carried out: its answer. `what` names it to people.
+    fn call(&self, what: &'static CStr, request: &[u8], answer: &mut Vec<u8>);
 }
 
 /// What a queue pair is made with.
@@ -83,7 +84,7 @@ const COMPLETIONS_MAX: usize = 1024;
 fn ask<T: Wire>(line: &dyn Line, asked: &Request) -> Result<T> {
     let (mut bytes, mut answer) = (Vec::new(), Vec::new());
     asked.put(&mut bytes);
-    line.call(&bytes, &mut answer);
+    line.call(asked.name(), &bytes, &mut answer);
     request::answer(&answer)
 }
 

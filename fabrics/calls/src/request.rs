@@ -1,5 +1,7 @@
 //! What a program asks, and what it is answered.
 
+use std::ffi::CStr;
+
 use viaduct_core::verbs::{
     AddressAttributes, CompletionQueueOptions, Error, Key, Limits, QueuePairAttributes,
     QueuePairOptions, Result, ScatterGatherElement, SendOpcode, SharedReceiveAttributes, errno,
@@ -114,6 +116,22 @@ macro_rules! requests {
         #[expect(missing_docs, reason = "fields are the arguments of the calls")]
         pub enum Request {
             $($(#[$about])* $name $({ $($field: $type),+ })?,)+
+        }
+
+        impl Request {
+            /// What it is called, for people.
+            #[must_use]
+            pub const fn name(&self) -> &'static CStr {
+                match self {
+                    $(Self::$name $({ $($field: _),+ })? => {
+                        const NAME: &[u8] = concat!(stringify!($name), "\0").as_bytes();
+                        match CStr::from_bytes_with_nul(NAME) {
+                            Ok(name) => name,
+                            Err(_) => c"a call",
+                        }
+                    })+
+                }
+            }
         }
 
         impl Wire for Request {

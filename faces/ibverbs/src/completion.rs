@@ -4,13 +4,14 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
+use viaduct_rdma::Result;
 use viaduct_rdma::verbs::Completion;
-use viaduct_rdma::{CompletionQueueOptions, Result};
 use viaduct_verbs_abi::*;
 
 use crate::call::{self, invalid};
 use crate::context::context_of;
 use crate::extended_completion::Reading;
+use crate::fabric::CompletionQueueOptions;
 use crate::objects::{
     self, CompletionChannel, CompletionQueue, find, give_boxed, int, take, trust, zeroed,
 };

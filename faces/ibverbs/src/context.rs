@@ -8,6 +8,7 @@ use viaduct_verbs_abi::*;
 
 use crate::call::{self, invalid, unsupported};
 use crate::devices::device;
+use crate::fabric;
 use crate::objects::{self, Context, given, given_mut, int, text, trust, zeroed};
 use crate::{completion, extended_completion, extended_pair, memory, pair, post};
 
@@ -53,7 +54,7 @@ pub unsafe extern "C" fn ibv_open_device(pointer: *mut IbvDevice) -> *mut IbvCon
         };
         verbs.context.cmd_fd = -1;
         verbs.context.async_fd = handle.async_fd();
-        verbs.context.num_comp_vectors = int(device.attributes().completion_vectors);
+        verbs.context.num_comp_vectors = int(device.attributes()?.completion_vectors);
         verbs.context.abi_compat = VERBS_ABI_IS_EXTENDED;
         Ok(objects::give(Context { verbs, handle }))
     })
@@ -72,7 +73,7 @@ pub extern "C" fn ibv_close_device(context: *mut IbvContext) -> c_int {
 /// # Safety
 ///
 /// The context is open.
-pub(crate) unsafe fn opened(context: *mut IbvContext) -> Result<viaduct_rdma::Context> {
+pub(crate) unsafe fn opened(context: *mut IbvContext) -> Result<fabric::Context> {
     if context.is_null() {
         return Err(invalid("no context"));
     }
@@ -95,7 +96,7 @@ pub unsafe extern "C" fn ibv_query_device(
         let device = unsafe { opened(context) }?.device();
         // SAFETY: the caller says so.
         *unsafe { given_mut(attributes, "no place for the attributes") }? =
-            device_attributes(&device.attributes());
+            device_attributes(&device.attributes()?);
         Ok(())
     })
 }
@@ -161,7 +162,7 @@ unsafe extern "C" fn query_device_ex(
         }
         // SAFETY: the program passes an open context.
         let device = unsafe { opened(context) }?.device();
-        let of = device.attributes();
+        let of = device.attributes()?;
         let all = IbvDeviceAttrEx {
             orig_attr: device_attributes(&of),
             comp_mask: 0,
@@ -207,7 +208,7 @@ pub(crate) unsafe fn fill<T>(from: &T, to: *mut u8, bytes: usize) {
     }
 }
 
-fn port_attributes(context: viaduct_rdma::Context, port: u8) -> Result<IbvPortAttr> {
+fn port_attributes(context: fabric::Context, port: u8) -> Result<IbvPortAttr> {
     let of = context.device().port(port)?;
     Ok(IbvPortAttr {
         state: int(of.state.number()),
@@ -487,7 +488,7 @@ pub unsafe extern "C" fn ibv_get_pkey_index(context: *mut IbvContext, port: u8, 
     call::or_minus("ibv_get_pkey_index", || {
         // SAFETY: the caller says so.
         let device = unsafe { opened(context) }?.device();
-        let count = u32::from(device.attributes().max_partition_keys);
+        let count = u32::from(device.attributes()?.max_partition_keys);
         (0..count)
             .find(|index| device.partition_key(port, *index).ok() == Some(key))
             .map(|index| index as c_int)

@@ -7,21 +7,22 @@ use std::sync::OnceLock;
 use viaduct_verbs_abi::{IbvDevice, NODE_CA, TRANSPORT_IB};
 
 use crate::call::{self, invalid};
+use crate::fabric::{self, Device};
 use crate::objects::text;
 
 /// The devices as programs see them. They are there for as long as the process: a program may go on
 /// using one after it gave back the list.
-struct Devices(Vec<(IbvDevice, viaduct_rdma::Device)>);
+struct Devices(Vec<(IbvDevice, Device)>);
 
 // SAFETY: they are written once, before anybody sees them.
 unsafe impl Send for Devices {}
 // SAFETY: as above.
 unsafe impl Sync for Devices {}
 
-fn devices() -> &'static [(IbvDevice, viaduct_rdma::Device)] {
+fn devices() -> &'static [(IbvDevice, Device)] {
     static DEVICES: OnceLock<Devices> = OnceLock::new();
     let devices = DEVICES.get_or_init(|| {
-        let describe = |device: viaduct_rdma::Device| {
+        let describe = |device: Device| {
             let (name, file) = (device.name(), device.character_device_name());
             let described = IbvDevice {
                 ops: [0; 2],
@@ -34,13 +35,13 @@ fn devices() -> &'static [(IbvDevice, viaduct_rdma::Device)] {
             };
             (described, device)
         };
-        Devices(viaduct_rdma::devices().into_iter().map(describe).collect())
+        Devices(fabric::devices().into_iter().map(describe).collect())
     });
     &devices.0
 }
 
 /// The device that a program means.
-pub(crate) fn device(device: *const IbvDevice) -> viaduct_rdma::Result<viaduct_rdma::Device> {
+pub(crate) fn device(device: *const IbvDevice) -> viaduct_rdma::Result<Device> {
     devices()
         .iter()
         .find(|(described, _)| std::ptr::eq(described, device))

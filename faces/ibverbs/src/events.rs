@@ -8,6 +8,7 @@ use viaduct_rdma::{AsyncElement, AsyncEvent};
 use viaduct_verbs_abi::*;
 
 use crate::call;
+use crate::fabric;
 use crate::objects::{
     CompletionChannel, CompletionQueue, Context, QueuePair, SharedReceiveQueue, find, trust,
 };
@@ -18,10 +19,12 @@ unsafe extern "C-unwind" {
 }
 
 /// Waits, where the descriptor blocks, until it can be read, and asks `next`, until there is
-/// something. No value that has to be dropped lives in this frame or its caller's while it waits.
+/// something. Where it does not look at the descriptor, `next` waits. No value that has to be
+/// dropped lives in this frame or its caller's while it waits at the descriptor.
 #[inline(always)]
 unsafe fn wait<T: Copy>(
     descriptor: RawFd,
+    looks: bool,
     next: impl Fn() -> Result<T, c_int>,
 ) -> Result<T, c_int> {
     loop {
@@ -35,6 +38,9 @@ unsafe fn wait<T: Copy>(
             events: libc::POLLIN,
             revents: 0,
         };
+        if !looks {
+            return next();
+        }
         // SAFETY: one descriptor.
         if unsafe { poll(&raw mut waited, 1, -1) } < 0 {
             return Err(std::io::Error::last_os_error()
@@ -65,9 +71,15 @@ pub unsafe extern "C-unwind" fn ibv_get_cq_event(
         let channel = trust::<CompletionChannel>(channel);
         ((*channel).handle, (*channel).verbs.fd)
     };
-    let next = || quietly("ibv_get_cq_event", || handle.try_next_event());
+    let next = || quietly("ibv_get_cq_event", || handle.next_event());
     // SAFETY: nothing here is to be dropped.
-    match unsafe { wait(descriptor, next) } {
+    match unsafe {
+        wait(
+            descriptor,
+            matches!(handle, fabric::CompletionChannel::Local(_)),
+            next,
+        )
+    } {
         Ok(cookie) => {
             let found = cookie as *mut CompletionQueue;
             // SAFETY: the cookie is its address, and it lives until the event is acknowledged; the
@@ -100,9 +112,15 @@ pub unsafe extern "C-unwind" fn ibv_get_async_event(
         let context = trust::<Context>(context);
         ((*context).handle, (*context).verbs.context.async_fd)
     };
-    let next = || quietly("ibv_get_async_event", || handle.try_next_async_event());
+    let next = || quietly("ibv_get_async_event", || handle.next_async_event());
     // SAFETY: nothing here is to be dropped.
-    match unsafe { wait(descriptor, next) } {
+    match unsafe {
+        wait(
+            descriptor,
+            matches!(handle, fabric::Context::Local(_)),
+            next,
+        )
+    } {
         Ok(found) => {
             // SAFETY: the caller says so.
             unsafe { event.write(event_to_c(&found)) };

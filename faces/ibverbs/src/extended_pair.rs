@@ -3,11 +3,12 @@
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 
-use viaduct_rdma::verbs::{ScatterGatherElement, SendOpcode};
-use viaduct_rdma::{DatagramDestination, SendRequest};
+use viaduct_rdma::Result;
+use viaduct_rdma::verbs::{self, ScatterGatherElement, SendOpcode};
 use viaduct_verbs_abi::*;
 
 use crate::call::{self, invalid, unsupported};
+use crate::fabric::{self, DatagramDestination, Fabric, Local, Remote, SendRequest};
 use crate::objects::{QueuePair, find, given_mut, trust, zeroed};
 use crate::post;
 
@@ -60,6 +61,43 @@ impl Building {
             self.mistake("a setter before a request");
         }
         self.requests.last_mut()
+    }
+
+    /// Posts all requests, whose inline bytes were copied.
+    #[inline(always)]
+    fn post<F: Fabric>(&self, pair: F::Pair) -> Result<()> {
+        let request = |built: &Built| -> Result<verbs::SendRequest<'_, F::Address>> {
+            let inline = if built.is_inline { SEND_INLINE } else { 0 };
+            let of = &built.request;
+            let datagram = match &of.datagram {
+                Some(to) => Some(verbs::DatagramDestination {
+                    address: F::address(&to.address)?,
+                    queue_pair: to.queue_pair,
+                    queue_key: to.queue_key,
+                }),
+                None => None,
+            };
+            Ok(verbs::SendRequest {
+                request: of.request,
+                opcode: of.opcode,
+                flags: of.flags | inline,
+                elements: &self.elements[built.elements.clone()],
+                immediate: of.immediate,
+                remote_address: of.remote_address,
+                remote_key: of.remote_key,
+                compare_add: of.compare_add,
+                swap: of.swap,
+                datagram,
+            })
+        };
+        // SAFETY: what is inline was copied.
+        unsafe {
+            match self.requests.as_slice() {
+                [] => Ok(()),
+                [one] => F::post_sends(pair, std::slice::from_ref(&request(one)?)),
+                all => F::post_sends(pair, &all.iter().map(request).collect::<Result<Vec<_>>>()?),
+            }
+        }
     }
 
     /// Elements for the request, instead of those that it has.
@@ -315,7 +353,7 @@ unsafe extern "C" fn set_datagram(pair: *mut IbvQpEx, handle: *mut IbvAh, number
         remote_qkey: key,
     };
     // SAFETY: the program builds on this queue pair, with an address handle that is live.
-    let (building, to) = unsafe { (building(pair), post::datagram(to)) };
+    let (building, to) = unsafe { (building(pair), post::destination(to)) };
     let to: Option<DatagramDestination> = match to {
         Ok(to) => Some(to),
         Err(mistake) => {
@@ -395,20 +433,9 @@ unsafe extern "C" fn complete(pair: *mut IbvQpEx) -> c_int {
                 element.address += building.bytes.as_ptr() as u64;
             }
         }
-        let request = |built: &Built| -> SendRequest<'_> {
-            let inline = if built.is_inline { SEND_INLINE } else { 0 };
-            built
-                .request
-                .with_flags(built.request.flags | inline)
-                .with_elements(&building.elements[built.elements.clone()])
-        };
-        // SAFETY: what is inline was copied.
-        unsafe {
-            match building.requests.as_slice() {
-                [] => Ok(()),
-                [one] => handle.post_send(&request(one)),
-                all => handle.post_sends(&all.iter().map(request).collect::<Vec<_>>()),
-            }
+        match handle {
+            fabric::QueuePair::Local(pair) => building.post::<Local>(pair),
+            fabric::QueuePair::Remote(pair) => building.post::<Remote>(pair),
         }
     });
     // SAFETY: locked by the start.

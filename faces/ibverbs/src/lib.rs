@@ -1,11 +1,14 @@
-//! libibverbs in user space: the C interface of RDMA programs, onto the fabric between processes.
+//! libibverbs in user space: the C interface of RDMA programs, onto the fabric between processes or
+//! onto a simulated host.
 //!
-//! A function checks its pointers, converts, calls one operation of [`viaduct_rdma`], and converts
-//! back; it decides nothing. What programs see lives here: structures that they hold pointers to
+//! A function checks its pointers, converts, calls one operation of [`viaduct_rdma`] (of
+//! [`viaduct_calls`], where the process runs on a simulated host: `fabric`), and converts back; it
+//! decides nothing. What programs see lives here: structures that they hold pointers to
 //! (`objects`), functions that they find through these (`context`, `extended`), names and numbers.
 //!
 //! ```text
 //!   program  --  libibverbs.so.1        --  viaduct_rdma  --  processes
+//!                                       --  viaduct_calls --  coordinator of a simulation
 //!                symbols/*.symbols          objects hold its handles, cookies lead back
 //!                functions of this crate
 //! ```
@@ -32,6 +35,7 @@ mod devices;
 mod events;
 mod extended_completion;
 mod extended_pair;
+mod fabric;
 mod memory;
 mod names;
 mod objects;

@@ -15,19 +15,20 @@ use viaduct_verbs_abi::{
 use crate::call::invalid;
 use crate::extended_completion::Reading;
 use crate::extended_pair::Building;
+use crate::fabric;
 
 /// An open device.
 #[repr(C)]
 pub(crate) struct Context {
     pub(crate) verbs: VerbsContext,
-    pub(crate) handle: viaduct_rdma::Context,
+    pub(crate) handle: fabric::Context,
 }
 
 /// A protection domain, or a parent domain: that one stands for the domain it was made from.
 #[repr(C)]
 pub(crate) struct ProtectionDomain {
     pub(crate) verbs: IbvPd,
-    pub(crate) handle: viaduct_rdma::ProtectionDomain,
+    pub(crate) handle: fabric::ProtectionDomain,
     /// Of a parent domain: that of which it is one.
     pub(crate) parent: *mut IbvPd,
     /// Of a parent domain: the thread domain that it uses.
@@ -39,13 +40,13 @@ pub(crate) struct ProtectionDomain {
 #[repr(C)]
 pub(crate) struct MemoryRegion {
     pub(crate) verbs: IbvMr,
-    pub(crate) handle: viaduct_rdma::MemoryRegion,
+    pub(crate) handle: fabric::MemoryRegion,
 }
 
 #[repr(C)]
 pub(crate) struct AddressHandle {
     pub(crate) verbs: IbvAh,
-    pub(crate) handle: viaduct_rdma::AddressHandle,
+    pub(crate) handle: fabric::AddressHandle,
 }
 
 #[repr(C)]
@@ -58,26 +59,26 @@ pub(crate) struct ThreadDomain {
 #[repr(C)]
 pub(crate) struct CompletionChannel {
     pub(crate) verbs: IbvCompChannel,
-    pub(crate) handle: viaduct_rdma::CompletionChannel,
+    pub(crate) handle: fabric::CompletionChannel,
 }
 
 #[repr(C)]
 pub(crate) struct CompletionQueue {
     pub(crate) verbs: IbvCqEx,
-    pub(crate) handle: viaduct_rdma::CompletionQueue,
+    pub(crate) handle: fabric::CompletionQueue,
     pub(crate) reading: UnsafeCell<Reading>,
 }
 
 #[repr(C)]
 pub(crate) struct SharedReceiveQueue {
     pub(crate) verbs: IbvSrq,
-    pub(crate) handle: viaduct_rdma::SharedReceiveQueue,
+    pub(crate) handle: fabric::SharedReceiveQueue,
 }
 
 #[repr(C)]
 pub(crate) struct QueuePair {
     pub(crate) verbs: IbvQpEx,
-    pub(crate) handle: viaduct_rdma::QueuePair,
+    pub(crate) handle: fabric::QueuePair,
     /// Whether requests are built call by call.
     pub(crate) is_extended: bool,
     pub(crate) building: UnsafeCell<Building>,

@@ -4,16 +4,17 @@ use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
+use viaduct_rdma::Result;
 use viaduct_rdma::verbs::{
     Capabilities, Mtu, PathMigrationState, QueuePairAttributes, QueuePairState, QueuePairType,
     SharedReceiveAttributes,
 };
-use viaduct_rdma::{QueuePairOptions, Result};
 use viaduct_verbs_abi::*;
 
 use crate::address;
 use crate::call::{self, invalid, unsupported};
 use crate::extended_pair::Building;
+use crate::fabric::{self, QueuePairOptions};
 use crate::objects::{
     CompletionQueue, ProtectionDomain, QueuePair, SharedReceiveQueue, find, give_boxed, given,
     given_mut, take, trust, zeroed,
@@ -75,7 +76,7 @@ pub(crate) fn create(
         (&*owner, options)
     };
     let handle = owner.handle.create_queue_pair(&options)?;
-    wanted.cap = sizes_to_c(&handle.query()?.1.capabilities);
+    wanted.cap = sizes_to_c(&handle.query()?.1);
     let mut verbs: IbvQpEx = zeroed();
     let base = &mut verbs.base;
     base.context = owner.verbs.context;
@@ -263,7 +264,7 @@ pub unsafe extern "C" fn ibv_query_qp(
         let pair = find::<QueuePair>(pair)?;
         // SAFETY: it is live.
         let pair = unsafe { &mut *pair };
-        let (now, options) = pair.handle.query()?;
+        let (now, sizes, is_every_send_signaled) = pair.handle.query()?;
         // SAFETY: the caller says so.
         *unsafe { given_mut(attributes, "no place for the attributes") }? = attributes_to_c(&now);
         let base = &mut pair.verbs.base;
@@ -274,9 +275,9 @@ pub unsafe extern "C" fn ibv_query_qp(
             send_cq: base.send_cq,
             recv_cq: base.recv_cq,
             srq: base.srq,
-            cap: sizes_to_c(&options.capabilities),
+            cap: sizes_to_c(&sizes),
             qp_type: base.qp_type,
-            sq_sig_all: c_int::from(options.is_every_send_signaled),
+            sq_sig_all: c_int::from(is_every_send_signaled),
         };
         Ok(())
     })
@@ -462,7 +463,7 @@ pub extern "C" fn ibv_destroy_srq(queue: *mut IbvSrq) -> c_int {
 ///
 /// The queue pair is live.
 #[inline(always)]
-pub(crate) unsafe fn handle(pair: *mut IbvQp) -> viaduct_rdma::QueuePair {
+pub(crate) unsafe fn handle(pair: *mut IbvQp) -> fabric::QueuePair {
     // SAFETY: as promised by the caller.
     unsafe { (*trust::<QueuePair>(pair)).handle }
 }

@@ -2,11 +2,14 @@
 
 use std::ffi::c_int;
 
-use viaduct_rdma::verbs::{QueuePairType, ScatterGatherElement, SendOpcode};
-use viaduct_rdma::{DatagramDestination, ReceiveRequest, Result, SendRequest};
+use viaduct_rdma::verbs::{
+    DatagramDestination, QueuePairType, ScatterGatherElement, SendOpcode, SendRequest,
+};
+use viaduct_rdma::{ReceiveRequest, Result};
 use viaduct_verbs_abi::*;
 
 use crate::call::{self, invalid, unsupported};
+use crate::fabric::{self, Fabric, Local, Remote};
 use crate::objects::{AddressHandle, SharedReceiveQueue, trust};
 use crate::pair;
 
@@ -54,7 +57,7 @@ fn refusal(opcode: c_int) -> viaduct_rdma::Error {
 ///
 /// The request and its list can be read, and a datagram's address handle is live.
 #[inline(always)]
-unsafe fn send<'a>(kind: c_int, wr: &IbvSendWr) -> Result<SendRequest<'a>> {
+unsafe fn send<'a, F: Fabric>(kind: c_int, wr: &IbvSendWr) -> Result<SendRequest<'a, F::Address>> {
     let opcode = opcode(wr.opcode)?;
     let mut request = SendRequest::new(wr.wr_id, opcode);
     request.flags = wr.send_flags;
@@ -66,7 +69,7 @@ unsafe fn send<'a>(kind: c_int, wr: &IbvSendWr) -> Result<SendRequest<'a>> {
         match opcode {
             SendOpcode::Send | SendOpcode::SendWithImmediate => {
                 if kind == UD {
-                    request.datagram = Some(datagram(wr.wr.ud)?);
+                    request.datagram = Some(datagram::<F>(wr.wr.ud)?);
                 }
             }
             SendOpcode::RdmaWrite | SendOpcode::RdmaWriteWithImmediate | SendOpcode::RdmaRead => {
@@ -88,11 +91,25 @@ unsafe fn send<'a>(kind: c_int, wr: &IbvSendWr) -> Result<SendRequest<'a>> {
 ///
 /// The address handle is null or live.
 #[inline(always)]
-pub(crate) unsafe fn datagram(to: IbvUd) -> Result<DatagramDestination> {
+unsafe fn datagram<F: Fabric>(to: IbvUd) -> Result<DatagramDestination<F::Address>> {
+    // SAFETY: as promised by the caller.
+    let to = unsafe { destination(to) }?;
+    Ok(DatagramDestination {
+        address: F::address(&to.address)?,
+        queue_pair: to.queue_pair,
+        queue_key: to.queue_key,
+    })
+}
+
+/// # Safety
+///
+/// The address handle is null or live.
+#[inline(always)]
+pub(crate) unsafe fn destination(to: IbvUd) -> Result<fabric::DatagramDestination> {
     if to.ah.is_null() {
         return Err(invalid("a datagram without an address handle"));
     }
-    Ok(DatagramDestination {
+    Ok(fabric::DatagramDestination {
         // SAFETY: as promised by the caller.
         address: unsafe { (*trust::<AddressHandle>(to.ah)).handle },
         queue_pair: to.remote_qpn,
@@ -139,10 +156,48 @@ pub(crate) unsafe extern "C" fn post_send(
     // SAFETY: the program passes a live queue pair and its list.
     unsafe {
         let kind = (*pair).qp_type;
-        let pair = pair::handle(pair);
-        let post = |wr: &IbvSendWr| pair.post_send(&send(kind, wr)?);
+        match pair::handle(pair) {
+            fabric::QueuePair::Local(pair) => post_each::<Local>(kind, pair, first, bad),
+            fabric::QueuePair::Remote(pair) => post_far(kind, pair, first, bad),
+        }
+    }
+}
+
+/// # Safety
+///
+/// As for [`post_send`].
+#[inline(always)]
+unsafe fn post_each<F: Fabric>(
+    kind: c_int,
+    pair: F::Pair,
+    first: *mut IbvSendWr,
+    bad: *mut *mut IbvSendWr,
+) -> c_int {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        let post = |wr: &IbvSendWr| {
+            let request = send::<F>(kind, wr)?;
+            F::post_sends(pair, std::slice::from_ref(&request))
+        };
         each("ibv_post_send", first, bad, |wr| wr.next, post)
     }
+}
+
+/// Apart from the way of messages between processes.
+///
+/// # Safety
+///
+/// As for [`post_send`].
+#[cold]
+#[inline(never)]
+unsafe fn post_far(
+    kind: c_int,
+    pair: viaduct_calls::QueuePair,
+    first: *mut IbvSendWr,
+    bad: *mut *mut IbvSendWr,
+) -> c_int {
+    // SAFETY: as promised by the caller.
+    unsafe { post_each::<Remote>(kind, pair, first, bad) }
 }
 
 /// `ibv_post_recv`.

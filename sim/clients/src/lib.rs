@@ -11,10 +11,10 @@
 //!
 //! A client is a third kind of program on its host, beside blocking and asynchronous ones. What its
 //! calls cost and how long they wait is the same to the picosecond: the same code carries them out.
-//! Whoever gives threads their turns ([`Clients`] says how) decides nothing of that.
+//! `viaduct_turns` gives threads their turns and knows nothing of that.
 
 mod memory;
 mod perform;
 mod world;
 
-pub use world::{Client, Clients, Outcome, Thread};
+pub use world::Clients;

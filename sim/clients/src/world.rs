@@ -9,52 +9,25 @@ use viaduct_engine::Time;
 use viaduct_programs::outside::{Deputy, Owner};
 use viaduct_programs::verbs::{Context, Error, errno};
 use viaduct_programs::{Simulation, SimulationError};
+use viaduct_turns::{Outcome, Process, Thread, World};
 
 use crate::memory::Memories;
 use crate::perform::{Asker, Looks, Opened, opened_of, perform};
 
-/// A client: a process that runs a program on a host.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Client(pub u32);
-
-/// A thread of a client.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Thread {
-    /// Whose it is.
-    pub client: Client,
-    /// Its number in its process.
-    pub number: u32,
-}
-
-/// What becomes of a call at once.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Outcome {
-    /// It is answered, and took the thread so many picoseconds.
-    Done {
-        /// How many.
-        cost: u64,
-    },
-    /// It is answered when time has gone on: by [`Clients::ready`].
-    Waits,
-}
-
 /// A simulation whose programs are clients.
 ///
-/// Times are picoseconds of simulated time. Whoever has the clients gives turns in this order: as
-/// long as a thread's clock is behind what happens next, the thread goes on; a call is handed in
-/// at the time that its thread's clock shows, once no other thread and no event is before that.
+/// A [`viaduct_turns::Coordinator`] gives its threads their turns.
 pub struct Clients {
     simulation: Simulation,
     memories: Arc<Memories>,
     answers: Answers,
-    asking: BTreeMap<Client, Asking>,
+    asking: BTreeMap<Process, Asking>,
     threads: BTreeMap<Thread, Seated>,
     failed: Option<SimulationError>,
 }
 
-/// A client with its host.
+/// What a client has.
 struct Asking {
-    host: u32,
     memory: Owner,
     opened: Opened,
 }
@@ -125,85 +98,10 @@ impl Clients {
         self.failed.as_ref()
     }
 
-    /// A process is a client on a host from now on.
-    ///
-    /// # Errors
-    ///
-    /// EINVAL for a host that is not there, ENOMEM for one client too many.
-    pub fn join(&mut self, client: Client, host: u32, process: i32) -> Result<(), Error> {
-        let hosts = self.simulation.hosts();
-        if host >= hosts {
-            let reason = format!("there is no host {host}: there are {hosts}, from host 0 on");
-            return Err(Error::new(errno::EINVAL, reason));
-        }
-        let memory = self
-            .memories
-            .add(process)
-            .ok_or_else(|| Error::new(errno::ENOMEM, "too many clients of one simulation"))?;
-        let asking = Asking {
-            host,
-            memory,
-            opened: Opened::default(),
-        };
-        self.asking.insert(client, asking);
-        Ok(())
-    }
-
-    /// When anything can happen next by itself.
-    #[must_use]
-    pub fn next_event(&self) -> Option<u64> {
-        if self.failed.is_some() {
-            return None;
-        }
-        self.simulation.next_event().map(Time::picoseconds)
-    }
-
-    /// Lets time go on up to `until`, or to the first moment at which a call that waits is
-    /// answered. Returns the time reached.
-    pub fn advance(&mut self, until: u64) -> u64 {
-        if self.failed.is_none() {
-            let answers = self.answers.clone();
-            let is_enough = || !answers.lock().is_empty();
-            match self.simulation.run_until(time(until), is_enough) {
-                Ok(reached) => return reached.picoseconds(),
-                Err(error) => self.failed = Some(error),
-            }
-        }
-        self.simulation.time().picoseconds()
-    }
-
-    /// A client's thread makes a call at `now`, which its clock shows.
-    pub fn call(
-        &mut self,
-        thread: Thread,
-        now: u64,
-        request: &[u8],
-        answer: &mut Vec<u8>,
-    ) -> Outcome {
-        match self.try_call(thread, now, request) {
-            Ok(()) => {}
-            Err(error) => {
-                answer.clear();
-                put_answer::<()>(&Err(error), answer);
-                return Outcome::Done { cost: 0 };
-            }
-        }
-        match self.answers.take_of(thread) {
-            Some((_, when, bytes)) => {
-                *answer = bytes;
-                let cost = when.picoseconds().saturating_sub(now);
-                Outcome::Done { cost }
-            }
-            None => Outcome::Waits,
-        }
-    }
-
     fn try_call(&mut self, thread: Thread, now: u64, mut request: &[u8]) -> Result<(), Error> {
         if let Some(failed) = &self.failed {
             return Err(Error::new(errno::EIO, failed.to_string()));
         }
-        let asking = self.asking.get(&thread.client);
-        let asking = asking.ok_or_else(|| Error::new(errno::EINVAL, "nobody knows the client"))?;
         let request = Request::get(&mut request)
             .filter(|_| request.is_empty())
             .ok_or_else(|| {
@@ -217,16 +115,7 @@ impl Clients {
             .run_until(time(now), || false)
             .map_err(failed)?;
         if !self.threads.contains_key(&thread) {
-            let dead = || Error::new(errno::EIO, format!("host{} is dead", asking.host));
-            let deputy = self.simulation.deputy(asking.host).map_err(failed)?;
-            let seated = Seated {
-                deputy: deputy.ok_or_else(dead)?,
-                asker: Asker {
-                    memory: asking.memory,
-                    opened: Arc::clone(&asking.opened),
-                    looks: Looks::default(),
-                },
-            };
+            let seated = self.seat(thread)?;
             self.threads.insert(thread, seated);
         }
         let Seated { deputy, asker } = &self.threads[&thread];
@@ -241,15 +130,83 @@ impl Clients {
         })
     }
 
-    /// The next call that waited and is answered, with the time at which its thread goes on.
-    pub fn ready(&mut self) -> Option<(Thread, u64, Vec<u8>)> {
+    /// A thread that calls for the first time has somebody stand for it.
+    fn seat(&mut self, thread: Thread) -> Result<Seated, Error> {
+        let (host, hosts) = (thread.process.host, self.simulation.hosts());
+        if host >= hosts {
+            let reason = format!("there is no host {host}: there are {hosts}, from host 0 on");
+            return Err(Error::new(errno::EINVAL, reason));
+        }
+        let many = || Error::new(errno::ENOMEM, "too many clients of one simulation");
+        let asking = self.asking.get(&thread.process).ok_or_else(many)?;
+        let dead = || Error::new(errno::EIO, format!("host{host} is dead"));
+        let deputy = self
+            .simulation
+            .deputy(host)
+            .map_err(|error| Error::new(errno::EIO, error.to_string()))?;
+        Ok(Seated {
+            deputy: deputy.ok_or_else(dead)?,
+            asker: Asker {
+                memory: asking.memory,
+                opened: Arc::clone(&asking.opened),
+                looks: Looks::default(),
+            },
+        })
+    }
+}
+
+impl World for Clients {
+    fn next_event(&self) -> Option<u64> {
+        if self.failed.is_some() {
+            return None;
+        }
+        self.simulation.next_event().map(Time::picoseconds)
+    }
+
+    fn advance(&mut self, until: u64) -> u64 {
+        if self.failed.is_none() {
+            let answers = self.answers.clone();
+            let is_enough = || !answers.lock().is_empty();
+            match self.simulation.run_until(time(until), is_enough) {
+                Ok(reached) => return reached.picoseconds(),
+                Err(error) => self.failed = Some(error),
+            }
+        }
+        self.simulation.time().picoseconds()
+    }
+
+    fn call(&mut self, thread: Thread, now: u64, request: &[u8], answer: &mut Vec<u8>) -> Outcome {
+        if let Err(error) = self.try_call(thread, now, request) {
+            answer.clear();
+            put_answer::<()>(&Err(error), answer);
+            return Outcome::Done { cost: 0 };
+        }
+        match self.answers.take_of(thread) {
+            Some((_, when, bytes)) => {
+                *answer = bytes;
+                let cost = when.picoseconds().saturating_sub(now);
+                Outcome::Done { cost }
+            }
+            None => Outcome::Waits { until: None },
+        }
+    }
+
+    fn ready(&mut self) -> Option<(Thread, u64, Vec<u8>)> {
         let (thread, when, bytes) = self.answers.lock().pop_front()?;
         Some((thread, when.picoseconds(), bytes))
     }
 
-    /// A client has gone: what it has opened is closed, as an adapter's driver does it.
-    pub fn gone(&mut self, client: Client) {
-        let its = |thread: &Thread| thread.client == client;
+    fn came(&mut self, process: Process, _now: u64) {
+        // One too many learns of it when it calls.
+        if let Some(memory) = self.memories.add(process.pid) {
+            let opened = Opened::default();
+            self.asking.insert(process, Asking { memory, opened });
+        }
+    }
+
+    /// What the client has opened is closed, as an adapter's driver does it.
+    fn gone(&mut self, process: Process, _now: u64) {
+        let its = |thread: &Thread| thread.process == process;
         let threads: Vec<Thread> = self.threads.keys().copied().filter(its).collect();
         for thread in threads {
             if let Some(seated) = self.threads.remove(&thread) {
@@ -257,12 +214,12 @@ impl Clients {
             }
         }
         self.answers.lock().retain(|(thread, ..)| !its(thread));
-        let Some(asking) = self.asking.remove(&client) else {
+        let Some(asking) = self.asking.remove(&process) else {
             return;
         };
-        let process = self.simulation.process(asking.host);
         let opened = std::mem::take(&mut *opened_of(&asking.opened));
         for context in opened {
+            let process = self.simulation.process(process.host);
             // A host that is dead has closed it.
             let _ = Context::of(&process, context).close();
         }

@@ -1,11 +1,13 @@
 //! Gives threads of this process their turns, as whoever has clients in processes does.
 
 use std::cell::RefCell;
+use std::ffi::CStr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use viaduct_calls::Line;
-use viaduct_clients::{Client, Clients, Outcome, Thread};
+use viaduct_clients::Clients;
 use viaduct_programs::Simulation;
+use viaduct_turns::{Outcome, Process, Thread, World as _};
 
 /// What a thread says when it gives its turn back.
 enum Said {
@@ -32,7 +34,7 @@ fn with_seat<T>(act: impl FnOnce(&mut Seat) -> T) -> T {
 struct Turns;
 
 impl Line for Turns {
-    fn call(&self, request: &[u8], answer: &mut Vec<u8>) {
+    fn call(&self, _: &'static CStr, request: &[u8], answer: &mut Vec<u8>) {
         with_seat(|seat| {
             let asks = Said::Asks(seat.clock, request.to_vec());
             seat.says.send(asks).expect("somebody gives turns");
@@ -93,12 +95,15 @@ pub(crate) fn run_on(simulation: Simulation, programs: Vec<(u32, Program)>) -> C
     std::thread::scope(|scope| {
         let mut members = Vec::new();
         for (number, (host, program)) in (0..).zip(programs) {
-            let client = Client(number);
-            let process = std::process::id() as i32;
-            clients.join(client, host, process).expect("there is room");
+            let process = Process {
+                host,
+                number,
+                pid: std::process::id() as i32,
+            };
+            clients.came(process, 0);
             let ((says, heard), (tells, hears)) = (channel(), channel());
             members.push(Member {
-                thread: Thread { client, number: 0 },
+                thread: Thread { process, number: 0 },
                 state: State::Ready(0, Vec::new()),
                 says: heard,
                 hears: tells,
@@ -147,14 +152,14 @@ fn give_turns(clients: &mut Clients, members: &mut [Member]) {
                     Said::Ended => State::Ended,
                 };
                 if matches!(member.state, State::Ended) {
-                    clients.gone(member.thread.client);
+                    clients.gone(member.thread.process, until);
                 }
             }
             State::Asking(clock, request) => {
                 let mut answer = Vec::new();
                 match clients.call(member.thread, clock, &request, &mut answer) {
                     Outcome::Done { cost } => member.state = State::Ready(clock + cost, answer),
-                    Outcome::Waits => {}
+                    Outcome::Waits { .. } => {}
                 }
             }
             State::Waiting | State::Ended => unreachable!("it has no clock"),
