@@ -16,6 +16,7 @@ mod environment;
 mod executable;
 mod files;
 mod places;
+mod simulated;
 mod stats;
 
 #[derive(Args, Debug)]
@@ -24,6 +25,13 @@ mod stats;
 pub(crate) struct RdmaArguments {
     #[command(subcommand)]
     command: Option<RdmaCommand>,
+    /// Run commands on simulated hosts, in simulated time: sim:MODEL or sim:MODEL@STUDY, as
+    /// `viaduct measure` takes them. Commands are separated by `:`, the first is on host 0
+    #[arg(long = "on", value_name = "HOSTS")]
+    on: Option<String>,
+    /// With --on: one command starts the others, so many, whose ranks say which host each is on
+    #[arg(long, value_name = "NUMBER", requires = "on", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    hosts: Option<u32>,
     #[command(flatten)]
     adapters: AdapterArguments,
     /// Say on stderr what crossed when the command has ended
@@ -153,7 +161,10 @@ impl AdapterArguments {
 /// Does what follows `viaduct rdma`.
 pub(crate) fn rdma(arguments: &RdmaArguments) -> Result<Exit, Failure> {
     match &arguments.command {
-        None => run(arguments),
+        None => match &arguments.on {
+            Some(name) => simulated::run(name, arguments),
+            None => run(arguments),
+        },
         Some(RdmaCommand::Env(adapters)) => {
             adapters.check()?;
             // The shell that evaluates it.

@@ -16,6 +16,7 @@ use std::time::Instant;
 mod process;
 mod rows;
 mod run;
+mod simulated;
 
 use run::Setting;
 
@@ -60,14 +61,18 @@ fn told() -> Result<bool, String> {
     }
     let mut rows = rows::all()?;
     rows.retain(|row| row.is_short || !is_short);
+    let mut simulated = simulated::all()?;
+    simulated.retain(|row| row.is_short() || !is_short);
     if is_list {
         rows.iter().for_each(|row| println!("{}", row.name));
+        simulated.iter().for_each(|row| println!("{}", row.name()));
         return Ok(true);
     }
     let usage = "usage: rdma-programs [--viaduct FILE] [--short] [--list] DIRECTORY [WORD]...";
     let libraries = words.first().ok_or(usage)?.clone();
     rows.retain(|row| words[1..].iter().all(|word| row.name.contains(word)));
-    if rows.is_empty() {
+    simulated.retain(|row| words[1..].iter().all(|word| row.name().contains(word)));
+    if rows.is_empty() && simulated.is_empty() {
         return Err("no row has all of these words: --list shows them".into());
     }
     check_programs()?;
@@ -88,15 +93,34 @@ fn told() -> Result<bool, String> {
             }
             (None, false) => {
                 println!("FAILED {seconds:5.1} s  {}\n{}", row.name, outcome.told());
-                failed.push(&row.name);
+                failed.push(row.name.clone());
             }
         }
     }
+    // Without the command there is no simulation.
+    let viaduct = setting.viaduct.as_deref();
+    for (row, viaduct) in simulated.iter().filter_map(|row| Some((row, viaduct?))) {
+        let row_begun = Instant::now();
+        let name = row.name();
+        let faults = simulated::run(row, viaduct, &setting.scratch)
+            .map_err(|error| format!("{name}: {error}"))?;
+        let seconds = row_begun.elapsed().as_secs_f64();
+        if faults.is_empty() {
+            println!("ok     {seconds:5.1} s  {name}");
+        } else {
+            println!(
+                "FAILED {seconds:5.1} s  {name}\n    {}",
+                faults.join("\n    ")
+            );
+            failed.push(name);
+        }
+    }
     let seconds = begun.elapsed().as_secs_f64();
+    let count = rows.len() + viaduct.map_or(0, |_| simulated.len());
     println!(
         "{} of {} rows passed in {seconds:.0} s, {known} have a known fault",
-        rows.len() - failed.len() - known,
-        rows.len()
+        count - failed.len() - known,
+        count
     );
     for name in &failed {
         println!("failed: {name}");

@@ -83,6 +83,19 @@ fn before(name: &str, word: &OsStr, separator: &[u8]) -> OsString {
 }
 
 impl Environment {
+    /// Has programs take the time from a simulation.
+    pub(super) fn take_simulated_time(&mut self) -> Result<(), Failure> {
+        let library = places::libraries()?.join(places::SIMULATED_TIME);
+        if !library.is_file() {
+            return Err(Failure::new(
+                format!("there is no {}", library.display()),
+                "`make rdma` makes it, `make install` installs it",
+            ));
+        }
+        self.preloaded.push(library);
+        Ok(())
+    }
+
     /// `LD_PRELOAD`, with a library in front of ours where a program wants that.
     fn preload(&self, first: Option<&str>) -> OsString {
         let mut list: Vec<u8> = first

@@ -16,6 +16,9 @@ pub(super) const PRELOADED: [&str; 3] = [
     "librdmacm.so.1",
 ];
 
+/// What programs on simulated hosts load, too.
+pub(super) const SIMULATED_TIME: &str = "libviaduct-time.so";
+
 /// The folder of the libraries: beside the command in a folder of built files, or where `make
 /// install` puts them.
 pub(super) fn libraries() -> Result<PathBuf, Failure> {

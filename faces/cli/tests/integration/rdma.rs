@@ -248,3 +248,47 @@ fn libraries_that_are_not_there_are_missed_by_name() {
     let said = text(&output.stderr);
     assert!(said.contains("no libibverbs.so.1 in"), "{said}");
 }
+
+#[test]
+fn what_has_no_meaning_on_simulated_hosts_is_refused() {
+    let folder = folder();
+    for (arguments, said) in [
+        (
+            &["--on", "sim:clan-pio", "--", "true"][..],
+            "the adapters of `sim:clan-pio` have no queue pairs",
+        ),
+        (
+            &["--on", "shm", "--", "true"],
+            "programs cannot run on `shm`",
+        ),
+        (
+            &["--on", "sim:rnic-gen5", "--mtu", "1024", "--", "true"],
+            "`--mtu` means nothing with `--on`",
+        ),
+        (
+            &["--on", "sim:rnic-gen5", "--", "true", ":"],
+            "an empty command beside a `:`",
+        ),
+        (
+            &[
+                "--on",
+                "sim:rnic-gen5",
+                "--hosts",
+                "4",
+                "--",
+                "true",
+                ":",
+                "true",
+            ],
+            "`--hosts` is for one command",
+        ),
+        // The libraries of this test have none for the time.
+        (&["--on", "sim:rnic-gen5", "--", "true"], "there is no "),
+        (&["--hosts", "2", "--", "true"], "--on"),
+    ] {
+        let arguments: Vec<&str> = [&["rdma"], arguments].concat();
+        let (_, code, found) = ended(&folder, &arguments);
+        assert!(found.contains(said), "{arguments:?}: {found}");
+        assert!(matches!(code, Some(1 | 2)), "{arguments:?}: {code:?}");
+    }
+}

@@ -1,0 +1,230 @@
+//! Programs on simulated hosts, by a table of their own: each run twice, with equal figures, beside
+//! what `viaduct measure` has of the same hosts.
+
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use crate::process::Process;
+
+/// The file of `simulated.toml`, which says what its keys mean.
+const TABLE: &str = include_str!("../simulated.toml");
+
+/// What the hosts are.
+const HOSTS: &str = "sim:rnic-gen5";
+
+/// How long a run may take: some read the clock millions of times.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Of the options of a row, so many are run when there is little time.
+const SHORT: usize = 1;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    row: Vec<Written>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    command: String,
+    #[serde(default)]
+    each: Vec<String>,
+    figures: Vec<String>,
+    beside: Option<Beside>,
+}
+
+/// What `viaduct measure` has of it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Beside {
+    test: String,
+    ours: usize,
+    theirs: usize,
+    #[serde(default = "one")]
+    scale: f64,
+    #[serde(default)]
+    within: f64,
+    #[serde(default)]
+    share: f64,
+}
+
+const fn one() -> f64 {
+    1.0
+}
+
+/// One program with its options.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    command: String,
+    /// Bytes of what is measured, where it is compared.
+    bytes: String,
+    figures: Vec<String>,
+    beside: Option<Beside>,
+    is_short: bool,
+}
+
+impl Row {
+    /// What it is called.
+    pub(crate) fn name(&self) -> String {
+        format!("{HOSTS}: {}", self.command)
+    }
+
+    /// Whether it is among those that are run when there is little time.
+    pub(crate) const fn is_short(&self) -> bool {
+        self.is_short
+    }
+}
+
+/// All rows.
+///
+/// # Errors
+///
+/// What is wrong with the table.
+pub(crate) fn all() -> Result<Vec<Row>, String> {
+    let file: File = toml::from_str(TABLE).map_err(|error| format!("simulated.toml: {error}"))?;
+    let mut rows = Vec::new();
+    for written in file.row {
+        let each = match written.each.is_empty() {
+            true => vec![String::new()],
+            false => written.each,
+        };
+        for (place, option) in each.into_iter().enumerate() {
+            rows.push(Row {
+                command: written.command.replace("{}", &option),
+                bytes: option,
+                figures: written.figures.clone(),
+                beside: written.beside.clone(),
+                is_short: place < SHORT,
+            });
+        }
+    }
+    Ok(rows)
+}
+
+/// Runs a row: what is not as it should be.
+///
+/// # Errors
+///
+/// What the system says when a program cannot be started.
+pub(crate) fn run(row: &Row, viaduct: &Path, scratch: &Path) -> io::Result<Vec<String>> {
+    let mut figures: Vec<Vec<String>> = Vec::new();
+    for _ in 0..2 {
+        let mut command = Command::new(viaduct);
+        command.args(["rdma", "--on", HOSTS, "--"]);
+        command.args(row.command.split(' ')).arg(":");
+        command.args(row.command.split(' ')).arg("host0");
+        let (has_ended_well, printed) = printed(command, scratch)?;
+        if !has_ended_well {
+            return Ok(vec![format!("it does not end well:\n{printed}")]);
+        }
+        figures.push(figures_of(row, &printed));
+    }
+    let mut faults = Vec::new();
+    if figures[0].is_empty() {
+        faults.push("it prints no figures".to_owned());
+    }
+    if figures[0] != figures[1] {
+        faults.push(format!(
+            "two runs differ: {:?}, {:?}",
+            figures[0], figures[1]
+        ));
+    }
+    if let Some(beside) = &row.beside {
+        let theirs = figures[0].iter().find(|line| line.starts_with("host1:"));
+        let theirs = theirs.and_then(|line| column(line, beside.theirs + 1));
+        let mut command = Command::new(viaduct);
+        command.args([
+            "measure",
+            &beside.test,
+            "--on",
+            HOSTS,
+            "--sizes",
+            &row.bytes,
+        ]);
+        let (_, measured) = printed(command, scratch)?;
+        let mut lines = measured.lines();
+        let ours = lines.find(|line| line.split_whitespace().next() == Some(&row.bytes));
+        let ours = ours.and_then(|line| column(line, beside.ours));
+        match (theirs, ours) {
+            (Some(theirs), Some(ours)) => faults.extend(compare(beside, theirs, ours)),
+            _ => faults.push(format!(
+                "there is nothing to compare: {figures:?}\n{measured}"
+            )),
+        }
+    }
+    Ok(faults)
+}
+
+/// Runs a command: whether it ended well in time, and what it printed.
+fn printed(mut command: Command, scratch: &Path) -> io::Result<(bool, String)> {
+    command.env("LC_ALL", "C").current_dir(scratch);
+    let mut process = Process::start(command, &scratch.join("simulated"))?;
+    let status = process.wait(Instant::now() + LIMIT)?;
+    process.kill();
+    let has_ended_well = status.is_some_and(|status| status.success());
+    Ok((has_ended_well, process.printed()))
+}
+
+/// Lines with figures, in the order of hosts: which host's comes first is the system's affair.
+fn figures_of(row: &Row, printed: &str) -> Vec<String> {
+    let is_figure = |line: &&str| {
+        let has = |word: &String| line.contains(word.as_str());
+        line.starts_with("host") && row.figures.iter().any(has)
+    };
+    let mut lines: Vec<String> = printed
+        .lines()
+        .filter(is_figure)
+        .map(str::to_owned)
+        .collect();
+    lines.sort();
+    lines
+}
+
+fn column(line: &str, place: usize) -> Option<f64> {
+    line.split_whitespace().nth(place)?.parse().ok()
+}
+
+fn compare(beside: &Beside, theirs: f64, ours: f64) -> Option<String> {
+    let theirs = theirs * beside.scale;
+    // Their figures have two digits behind the point, and are rounded.
+    let within = (ours * beside.share).max(beside.within);
+    let is_near = (theirs - ours).abs() <= within;
+    (!is_near).then(|| {
+        let test = &beside.test;
+        format!("it prints {theirs}, and `viaduct measure {test}` {ours}: not within {within}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_told_from_other_lines_and_compared() {
+        let rows = all().unwrap();
+        let row = rows.iter().find(|row| row.bytes == "4096").unwrap();
+        let printed =
+            "host1:  4096    1000   1.60  1.64  1.62  1.63\nhost0: 1000 others\nsim: 1000 \n";
+        let figures = figures_of(row, printed);
+        assert_eq!(figures.len(), 2);
+        assert_eq!(column(&figures[1], 5), Some(1.62));
+        let beside = row.beside.as_ref().unwrap();
+        assert!(compare(beside, 1.62, 1.628).is_none());
+        assert!(compare(beside, 1.60, 1.628).is_some());
+    }
+
+    #[test]
+    fn what_is_compared_has_bytes_and_a_bound() {
+        for row in all().unwrap() {
+            if let Some(beside) = &row.beside {
+                assert!(row.bytes.parse::<u32>().is_ok(), "{}", row.command);
+                assert!(beside.within > 0.0 || beside.share > 0.0, "{}", row.command);
+            }
+        }
+    }
+}
