@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use viaduct_cluster::config::{ClusterConfig, TrafficConfig};
 use viaduct_cluster::faults::{Fault, Links};
+use viaduct_cluster::result::RunResult;
 use viaduct_cluster::workload::{ListedMessage, MessageList, MessageOperation};
 use viaduct_engine::Time;
 use viaduct_hardware::{Mechanism, Notice};
@@ -207,20 +208,44 @@ fn a_loaded_list_is_carried_as_programs_carry_it() {
             let mut means = Vec::new();
             for load in [10, 40, 200] {
                 let name = format!("{}, {sharing:?}, {load} %", model.name);
-                let wanted = both::messages(&config, 32, load);
-                let programs = both::of_programs(&config, &wanted).unwrap();
-                let list = both::posted(&programs);
-                let listed = both::of_list(&config, &list).unwrap();
-                assert_eq!(both::rows(&programs), both::rows(&listed), "{name}");
-                assert_eq!(programs.breakdown, listed.breakdown, "{name}");
-                if load == 200 {
-                    // Programs that are given the list post at its times.
-                    let again = both::of_programs(&config, &list).unwrap();
-                    assert_eq!(both::rows(&again), both::rows(&listed), "{name}");
-                }
+                let listed = carried_alike(&config, load, &name);
                 means.push(listed.latency.unwrap().mean_us.mean);
             }
             assert!(means[2] > 1.4 * means[0], "{}: {means:?}", model.name);
+        }
+    }
+}
+
+/// A list that fills a link to so many percent has the same posts, deliveries and stages by
+/// programs; what became of it.
+fn carried_alike(config: &SimulationConfig, load: u32, name: &str) -> RunResult {
+    let wanted = both::messages(config, 32, load);
+    let programs = both::of_programs(config, &wanted).unwrap();
+    let list = both::posted(&programs);
+    let listed = both::of_list(config, &list).unwrap();
+    assert_eq!(both::rows(&programs), both::rows(&listed), "{name}");
+    assert_eq!(programs.breakdown, listed.breakdown, "{name}");
+    if load == 200 {
+        // Programs that are given the list post at its times.
+        let again = both::of_programs(config, &list).unwrap();
+        assert_eq!(both::rows(&again), both::rows(&listed), "{name}");
+    }
+    listed
+}
+
+#[test]
+fn doorbells_of_receives_take_some_of_a_full_bus() {
+    for model in ["bvia-myrinet", "kvia-myrinet"] {
+        let mut config = load_programs(model, None, 2).unwrap();
+        assert!(
+            config.host.bus.dma_rate() < config.links.host_rate,
+            "{model}"
+        );
+        for sharing in [Sharing::Fluid, Sharing::MaxMin] {
+            config.links.sharing = sharing;
+            for load in [100, 200] {
+                carried_alike(&config, load, &format!("{model}, {sharing:?}, {load} %"));
+            }
         }
     }
 }
