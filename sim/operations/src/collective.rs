@@ -292,6 +292,12 @@ pub fn graph(request: &Request) -> Result<Graph, CollectiveError> {
     plan(request, false).map(|plan| plan.finish().0)
 }
 
+/// Bytes of a block of a vector cut in so many: what is left over goes to the first ones.
+pub(crate) fn block_bytes(bytes: u64, blocks: u32, block: u32) -> u64 {
+    let blocks = u64::from(blocks);
+    bytes / blocks + u64::from(u64::from(block) < bytes % blocks)
+}
+
 /// The operations of one rank in it, as those of rank 0 of a graph.
 pub(crate) fn of_rank(request: &Request, rank: u32) -> Result<Graph, CollectiveError> {
     let mut plan = begin(request, false)?;

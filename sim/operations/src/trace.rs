@@ -5,12 +5,14 @@
 //! [`Graph`]: each collective by the algorithm that [`Options`] say.
 //!
 //! - Steps of a rank wait for others of it, which may stand behind them.
-//! - The n-th collective of a group is the same one on all its members. A rank does those of one
+//! - The n-th collective of a group is the same one on all its members; to an all-to-all each
+//!   brings as many bytes as it has, as much for each other one. A rank does those of one
 //!   group one after the other, in an order that its dependencies allow: of steps that could be
 //!   next, the one that stands first.
 //! - A computation has a processor of its kind: see [`MESSAGES`].
 
 mod expand;
+mod pairing;
 #[cfg(test)]
 mod tests;
 
@@ -302,6 +304,17 @@ pub enum TraceError {
         count: u32,
         /// The first without a partner.
         extra: StepName,
+    },
+    /// To an all-to-all not all bring as much, and its algorithm wants that.
+    #[error(
+        "{step}: not all ranks bring as many bytes, and by {algorithm} they must: \
+         by pairwise they need not"
+    )]
+    Unequal {
+        /// The step.
+        step: StepName,
+        /// How it was to be done.
+        algorithm: Algorithm,
     },
     /// A collective that cannot be made.
     #[error("{0}: {1}")]

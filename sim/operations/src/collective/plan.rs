@@ -98,10 +98,9 @@ impl Plan {
         (rank + self.ranks - distance % self.ranks) % self.ranks
     }
 
-    /// Bytes of a block: what is left over goes to the first ones.
+    /// Bytes of a block.
     pub(super) fn block_bytes(&self, block: u32) -> u64 {
-        let blocks = u64::from(self.blocks);
-        self.bytes / blocks + u64::from(u64::from(block) < self.bytes % blocks)
+        super::block_bytes(self.bytes, self.blocks, block)
     }
 
     /// Whether all blocks are alike.

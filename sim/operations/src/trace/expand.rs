@@ -4,15 +4,14 @@ use core::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
-use super::{
-    MESSAGES, Options, StepName, Steps, TAGS_END, TOGETHER_MAX, Together, Trace, TraceError, Work,
-};
-use crate::collective::{self, Request};
+use super::pairing::Pairing;
+use super::{MESSAGES, Options, StepName, Steps, TAGS_END, Together, Trace, TraceError, Work};
+use crate::collective::{self, Algorithm, Request, block_bytes};
 use crate::graph::{After, Builder, Graph, GraphError, Kind, Operation};
 
 pub(super) fn graph(trace: &Trace, options: &Options) -> Result<Graph, TraceError> {
     let orders = orders(trace)?;
-    let first = Pairing::of(trace, &orders)?;
+    let pairing = Pairing::of(trace, &orders)?;
     let busiest = trace.ranks.iter().flat_map(|steps| steps.all());
     let busiest = busiest.map(|work| match work {
         Work::Compute { processor, .. } => processor,
@@ -22,7 +21,7 @@ pub(super) fn graph(trace: &Trace, options: &Options) -> Result<Graph, TraceErro
     let mut expansion = Expansion {
         trace,
         options,
-        first,
+        pairing,
         builder: Builder::new(trace.ranks.len() as u32),
         joining,
         done: vec![0; trace.groups.len()],
@@ -34,7 +33,7 @@ pub(super) fn graph(trace: &Trace, options: &Options) -> Result<Graph, TraceErro
     Ok(expansion.builder.finish())
 }
 
-fn step_name(trace: &Trace, rank: u32, place: u32) -> StepName {
+pub(super) fn step_name(trace: &Trace, rank: u32, place: u32) -> StepName {
     let (number, name) = trace.ranks[rank as usize].name(place);
     StepName {
         rank,
@@ -109,101 +108,10 @@ fn ring(steps: &Steps, open: &[u32], first: u32) -> Vec<u32> {
     }
 }
 
-/// What a collective of a group is, and who said so.
-struct Agreed {
-    together: Together,
-    rank: u32,
-    place: u32,
-}
-
-/// Which collectives belong together.
-struct Pairing;
-
-impl Pairing {
-    /// The number of the first collective of each group, where all have one. Members of each group
-    /// do the same in the same order.
-    fn of(trace: &Trace, orders: &[Arc<Vec<u32>>]) -> Result<Vec<u32>, TraceError> {
-        let mut agreed: Vec<Vec<Agreed>> = trace.groups.iter().map(|_| Vec::new()).collect();
-        let mut counts: Vec<Vec<(u32, u32)>> = trace.groups.iter().map(|_| Vec::new()).collect();
-        let mut done = vec![0_u32; trace.groups.len()];
-        for (rank, (steps, order)) in (0..).zip(trace.ranks.iter().zip(orders)) {
-            done.fill(0);
-            for place in order.iter().copied() {
-                let Work::Together(together) = steps.work(place) else {
-                    continue;
-                };
-                let group = together.group as usize;
-                let (known, count) = (&mut agreed[group], &mut done[group]);
-                match known.get(*count as usize) {
-                    None => known.push(Agreed {
-                        together,
-                        rank,
-                        place,
-                    }),
-                    Some(first) if first.together == together => {}
-                    Some(first) => {
-                        return Err(TraceError::Differs {
-                            group: trace.groups[group].name.clone(),
-                            place: *count + 1,
-                            first: Box::new((
-                                step_name(trace, first.rank, first.place),
-                                described(first.together),
-                            )),
-                            second: Box::new((step_name(trace, rank, place), described(together))),
-                        });
-                    }
-                }
-                *count += 1;
-            }
-            for (counts, done) in counts.iter_mut().zip(&done) {
-                if *done > 0 {
-                    counts.push((rank, *done));
-                }
-            }
-        }
-        let mut first = Vec::new();
-        let mut next = 0_u32;
-        for ((group, agreed), counts) in trace.groups.iter().zip(&agreed).zip(&counts) {
-            for rank in group.members.iter().filter(|_| !agreed.is_empty()) {
-                let of_rank = counts.binary_search_by_key(rank, |(rank, _)| *rank);
-                let count = of_rank.map_or(0, |at| counts[at].1);
-                if let Some(extra) = agreed.get(count as usize) {
-                    return Err(TraceError::Missing {
-                        group: group.name.clone(),
-                        rank: *rank,
-                        count,
-                        extra: step_name(trace, extra.rank, extra.place),
-                    });
-                }
-            }
-            first.push(next);
-            next = next.saturating_add(agreed.len() as u32);
-        }
-        match next > TOGETHER_MAX {
-            true => Err(TraceError::TooMany),
-            false => Ok(first),
-        }
-    }
-}
-
-fn described(together: Together) -> String {
-    let Together {
-        collective,
-        bytes,
-        root,
-        ..
-    } = together;
-    match root {
-        0 => format!("{collective} of {bytes} B"),
-        root => format!("{collective} of {bytes} B, root {root} of the group"),
-    }
-}
-
 struct Expansion<'a> {
     trace: &'a Trace,
     options: &'a Options,
-    /// The number of each group's first collective.
-    first: Vec<u32>,
+    pairing: Pairing,
     builder: Builder,
     /// A processor on which nothing takes any time: what has several ends gets one there.
     joining: u8,
@@ -311,10 +219,16 @@ impl Expansion<'_> {
         };
         let part = collective::of_rank(&request, member as u32)
             .map_err(|error| TraceError::Collective(self.name(rank, place), error))?;
-        let number = self.first[group as usize] + self.done[group as usize];
+        let number = self.pairing.number(group, self.done[group as usize]);
+        if self.pairing.is_unequal(number) && request.algorithm != Algorithm::Pairwise {
+            return Err(TraceError::Unequal {
+                step: self.name(rank, place),
+                algorithm: request.algorithm,
+            });
+        }
         self.done[group as usize] += 1;
         needs.extend(self.last[group as usize]);
-        let added = self.add_part(&part, members, number, needs);
+        let added = self.add_part(&part, (members, member as u32), number, needs);
         let end = added.map_err(|error| TraceError::Graph(self.name(rank, place), error))?;
         self.last[group as usize] = Some(end);
         Ok(end)
@@ -323,7 +237,7 @@ impl Expansion<'_> {
     fn add_part(
         &mut self,
         part: &Graph,
-        members: &[u32],
+        (members, member): (&[u32], u32),
         number: u32,
         needs: &[u32],
     ) -> Result<u32, GraphError> {
@@ -346,10 +260,19 @@ impl Expansion<'_> {
         }
         let begin = self.builder.len();
         for ((_, operation), waits) in part.operations().zip(&waits) {
+            let peer = members.get(operation.peer as usize).copied();
+            let peer = peer.unwrap_or(operation.peer);
             let operation = match operation.kind {
                 Kind::Compute => operation,
                 Kind::Send | Kind::Receive => Operation {
-                    peer: members[operation.peer as usize],
+                    peer,
+                    amount: match self.pairing.bytes_of(number, peer) {
+                        // What comes is the sender's share for this member.
+                        Some(bytes) if operation.kind == Kind::Receive => {
+                            block_bytes(bytes, members.len() as u32, member)
+                        }
+                        _ => operation.amount,
+                    },
                     // A collective has four tags at most.
                     tag: TAGS_END | number << 2 | operation.tag,
                     ..operation

@@ -209,6 +209,42 @@ fn a_group_of_one_does_nothing_and_a_root_is_a_member() {
 }
 
 #[test]
+fn to_an_all_to_all_each_brings_what_it_has() {
+    let bytes = [300, 10, 8_000];
+    let ranks = bytes.map(|bytes| in_turn(&[together(Collective::AllToAll, bytes, 0)]));
+    // Members in another order than ranks.
+    let three = trace(&ranks, &[&[2, 0, 1]]);
+    let made = graph(&three, &Options::default()).unwrap();
+    assert_eq!(check(&made), []);
+    for (rank, bytes) in (0..).zip(bytes) {
+        let sends = made.of_rank(rank).map(|id| made.operation(id));
+        let sends: Vec<u64> = sends
+            .filter(|it| it.kind == Kind::Send)
+            .map(|it| it.amount)
+            .collect();
+        // A third each, and what is left over goes to the first members.
+        assert!(
+            sends.iter().all(|it| it.abs_diff(bytes / 3) <= 1),
+            "{sends:?}"
+        );
+    }
+    let outcome = replay(&made, &Parameters::default()).unwrap();
+    assert!(outcome.stalled.is_none() && outcome.mismatches.is_empty());
+    let bruck = Options {
+        all_to_all: Algorithm::Bruck,
+        ..Options::default()
+    };
+    assert_eq!(
+        graph(&three, &bruck).unwrap_err().to_string(),
+        "rank 0, node 0 `step`: not all ranks bring as many bytes, and by bruck they must: by \
+         pairwise they need not"
+    );
+    // Of other collectives all have as many.
+    let gathers = bytes.map(|bytes| in_turn(&[together(Collective::AllGather, bytes, 0)]));
+    assert!(error(&trace(&gathers, &[&[0, 1, 2]])).contains("is not the same on all ranks"));
+}
+
+#[test]
 fn what_members_do_not_do_alike_is_named() {
     let reduce = |bytes| in_turn(&[together(Collective::AllReduce, bytes, 0)]);
     assert_eq!(
