@@ -9,6 +9,8 @@ use viaduct_programs::outside::{MemoryElsewhere, Owner};
 #[derive(Debug, Default)]
 pub(crate) struct Memories {
     processes: Mutex<Vec<i32>>,
+    /// Whose memory was written since that was last asked.
+    written: Mutex<Vec<Owner>>,
 }
 
 impl Memories {
@@ -21,6 +23,20 @@ impl Memories {
         }
         processes.push(process);
         Some(Owner::new(number))
+    }
+
+    /// Whether memory of somebody was written since [`Memories::take_written`].
+    pub(crate) fn is_written(&self) -> bool {
+        !self.lock_written().is_empty()
+    }
+
+    /// Whose memory was written since this was last asked.
+    pub(crate) fn take_written(&self) -> Vec<Owner> {
+        std::mem::take(&mut *self.lock_written())
+    }
+
+    fn lock_written(&self) -> MutexGuard<'_, Vec<Owner>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn process(&self, owner: Owner) -> i32 {
@@ -49,6 +65,11 @@ impl MemoryElsewhere for Memories {
     fn write(&self, owner: Owner, address: u64, bytes: &[u8]) {
         let near = (bytes.as_ptr(), bytes.len());
         let far = (address, bytes.len() as u64);
+        let mut written = self.lock_written();
+        if written.last() != Some(&owner) {
+            written.push(owner);
+        }
+        drop(written);
         // SAFETY: the local range is this slice.
         let _ = unsafe { cma::write(self.process(owner), &[near], &[far]) };
     }

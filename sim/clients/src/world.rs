@@ -23,6 +23,10 @@ pub struct Clients {
     answers: Answers,
     asking: BTreeMap<Process, Asking>,
     threads: BTreeMap<Thread, Seated>,
+    /// Clients whose memory was written, and when a loop that looks there sees that.
+    seen: VecDeque<(Time, Process)>,
+    /// How long a loop that looks at memory takes to see what is written there.
+    polling_delay: Time,
     failed: Option<SimulationError>,
 }
 
@@ -75,6 +79,7 @@ impl Clients {
     #[must_use]
     pub fn new(simulation: Simulation) -> Self {
         let memories = Arc::<Memories>::default();
+        let polling_delay = simulation.configuration().host.processor.polling_delay;
         simulation.set_memory_elsewhere(Arc::clone(&memories) as _);
         Self {
             simulation,
@@ -82,6 +87,8 @@ impl Clients {
             answers: Answers::default(),
             asking: BTreeMap::new(),
             threads: BTreeMap::new(),
+            seen: VecDeque::new(),
+            polling_delay,
             failed: None,
         }
     }
@@ -130,6 +137,19 @@ impl Clients {
         })
     }
 
+    /// Notes whose memory was written just now. A loop sees it half a turn later, as one of a
+    /// program in the simulation does.
+    fn note_written(&mut self) {
+        let when = self.simulation.time() + self.polling_delay;
+        for owner in self.memories.take_written() {
+            let of = |asking: &Asking| asking.memory == owner;
+            let found = self.asking.iter().find(|(_, asking)| of(asking));
+            if let Some((process, _)) = found {
+                self.seen.push_back((when, *process));
+            }
+        }
+    }
+
     /// A thread that calls for the first time has somebody stand for it.
     fn seat(&mut self, thread: Thread) -> Result<Seated, Error> {
         let (host, hosts) = (thread.process.host, self.simulation.hosts());
@@ -160,15 +180,19 @@ impl World for Clients {
         if self.failed.is_some() {
             return None;
         }
-        self.simulation.next_event().map(Time::picoseconds)
+        let seen = self.seen.front().map(|(when, _)| *when);
+        let next = self.simulation.next_event().into_iter().chain(seen).min();
+        next.map(Time::picoseconds)
     }
 
     fn advance(&mut self, until: u64) -> u64 {
         if self.failed.is_none() {
-            let answers = self.answers.clone();
-            let is_enough = || !answers.lock().is_empty();
-            match self.simulation.run_until(time(until), is_enough) {
-                Ok(reached) => return reached.picoseconds(),
+            let (answers, memories) = (self.answers.clone(), Arc::clone(&self.memories));
+            let is_enough = || !answers.lock().is_empty() || memories.is_written();
+            let seen = self.seen.front().map(|(when, _)| *when);
+            let until = seen.map_or(time(until), |seen| seen.min(time(until)));
+            match self.simulation.run_until(until, is_enough) {
+                Ok(_) => self.note_written(),
                 Err(error) => self.failed = Some(error),
             }
         }
@@ -194,6 +218,15 @@ impl World for Clients {
     fn ready(&mut self) -> Option<(Thread, u64, Vec<u8>)> {
         let (thread, when, bytes) = self.answers.lock().pop_front()?;
         Some((thread, when.picoseconds(), bytes))
+    }
+
+    fn written(&mut self) -> Option<Process> {
+        let (when, process) = *self.seen.front()?;
+        if when > self.simulation.time() {
+            return None;
+        }
+        self.seen.pop_front();
+        Some(process)
     }
 
     fn came(&mut self, process: Process, _now: u64) {

@@ -149,6 +149,7 @@ impl<T> Socket<T> {
 #[test]
 fn a_message_comes_from_the_memory_of_one_client_into_that_of_another() {
     let (near, far) = Socket::pair();
+    let (tells, received) = channel();
     let sends = move || {
         let mut end = End::new(QueuePairType::Rc, 64);
         end.memory[..5].copy_from_slice(b"hello");
@@ -175,14 +176,23 @@ fn a_message_comes_from_the_memory_of_one_client_into_that_of_another() {
         end.receive(0, 64);
         far.exchange(0, &end.context.device());
         let completion = done(&end.receives);
+        tells.send(now()).unwrap();
         assert_eq!(
             (completion.byte_length, &*end.bytes(0, 5)),
             (5, &b"hello"[..])
         );
         end.context.close().unwrap();
     };
-    let clients = run(simulation(2), vec![Box::new(sends), Box::new(receives)]);
-    assert_eq!(clients.simulation().counts().messages, 1);
+    let ran = run(simulation(2), vec![Box::new(sends), Box::new(receives)]);
+    assert_eq!(ran.clients.simulation().counts().messages, 1);
+    // The receiver's memory was written, once.
+    let [(receiver, seen)] = ran.written[..] else {
+        panic!("{:?}", ran.written);
+    };
+    assert_eq!(receiver, 1);
+    // A program that polls for the message sees it when one sees it that looks into its memory.
+    let reap = ran.clients.simulation().configuration().host.processor.reap;
+    assert_eq!(received.recv().unwrap(), seen + reap.picoseconds());
 }
 
 #[test]
@@ -310,8 +320,8 @@ fn two_clients_of_one_host_have_memory_of_their_own() {
         (1, Box::new(program(near, true))),
         (1, Box::new(program(far, false))),
     ];
-    let clients = run_on(simulation(2), programs);
-    assert_eq!(clients.simulation().counts().messages, 1);
+    let ran = run_on(simulation(2), programs);
+    assert_eq!(ran.clients.simulation().counts().messages, 1);
 }
 
 #[test]
@@ -324,8 +334,8 @@ fn what_a_client_leaves_behind_goes_with_it() {
         // Neither closes nor destroys anything.
         std::mem::forget(end);
     };
-    let clients = run(simulation(1), vec![Box::new(leaves)]);
-    let process = clients.simulation().process(0);
+    let ran = run(simulation(1), vec![Box::new(leaves)]);
+    let process = ran.clients.simulation().process(0);
     let first = process.rdma().unwrap().limits().first_number;
     assert_eq!(told.recv().unwrap(), first);
     // The first context of an adapter, and the first life of its place.

@@ -83,15 +83,22 @@ impl Member {
 
 type Program = Box<dyn FnOnce() + Send>;
 
-/// Runs programs, each in a thread that is a client on the host of its place; what is left of the
-/// simulation.
-pub(crate) fn run(simulation: Simulation, programs: Vec<Program>) -> Clients {
+/// What is left when all programs have ended.
+pub(crate) struct Ran {
+    pub(crate) clients: Clients,
+    /// Whose memory was written, and when a loop there saw that.
+    pub(crate) written: Vec<(u32, u64)>,
+}
+
+/// Runs programs, each in a thread that is a client on the host of its place.
+pub(crate) fn run(simulation: Simulation, programs: Vec<Program>) -> Ran {
     run_on(simulation, (0..).zip(programs).collect())
 }
 
 /// The same on hosts that are named.
-pub(crate) fn run_on(simulation: Simulation, programs: Vec<(u32, Program)>) -> Clients {
+pub(crate) fn run_on(simulation: Simulation, programs: Vec<(u32, Program)>) -> Ran {
     let mut clients = Clients::new(simulation);
+    let mut written = Vec::new();
     std::thread::scope(|scope| {
         let mut members = Vec::new();
         for (number, (host, program)) in (0..).zip(programs) {
@@ -116,12 +123,12 @@ pub(crate) fn run_on(simulation: Simulation, programs: Vec<(u32, Program)>) -> C
                 ends.send(Said::Ended).expect("as above");
             });
         }
-        give_turns(&mut clients, &mut members);
+        give_turns(&mut clients, &mut members, &mut written);
     });
-    clients
+    Ran { clients, written }
 }
 
-fn give_turns(clients: &mut Clients, members: &mut [Member]) {
+fn give_turns(clients: &mut Clients, members: &mut [Member], written: &mut Vec<(u32, u64)>) {
     loop {
         let first = members
             .iter()
@@ -133,8 +140,11 @@ fn give_turns(clients: &mut Clients, members: &mut [Member]) {
             None if members.iter().all(|it| matches!(it.state, State::Ended)) => return,
             None => clients.next_event().expect("something is to come"),
         };
-        clients.advance(until);
-        let mut has_answers = false;
+        let reached = clients.advance(until);
+        let mut has_answers = reached < until;
+        while let Some(process) = clients.written() {
+            written.push((process.number, reached));
+        }
         while let Some((thread, when, answer)) = clients.ready() {
             let member = members.iter_mut().find(|it| it.thread == thread);
             member.expect("its thread").state = State::Ready(when, answer);
