@@ -137,7 +137,7 @@ impl Frames {
         let limits = Limits::of(&links.buffers, outputs.len());
         let ordered = Ordered::of(links, outputs.len());
         let pauses = Pauses::of(delays, &outputs);
-        let spread = Spread::of(topology);
+        let spread = Spread::of(topology, links.frame);
         let hosts = topology.host_count();
         let resources = outputs.len() + hosts as usize;
         Self {
@@ -418,7 +418,12 @@ impl Frames {
             }
         }
         let window = self.calendar.window(now);
-        let bucket = self.calendar.take(window);
+        let mut bucket = self.calendar.take(window);
+        if self.spread.as_ref().is_some_and(|it| it.looks_ahead()) {
+            for arrival in &mut bucket {
+                self.choose_detour(arrival, now);
+            }
+        }
         if self.ordered.is_some() {
             let end = self.calendar.begin(window + 1);
             self.work_out(&bucket, end.picoseconds());
@@ -509,7 +514,7 @@ impl Frames {
         #[cfg(test)]
         self.log.push((passage.tag, it.link, start));
         let output = &self.outputs[it.link as usize];
-        if let Some((next, route)) = self.next_of(passage, it) {
+        if let Some((next, route, kind)) = self.next_of(passage, it, kind) {
             let bytes = passage.parts.bytes(kind);
             let cut = if output.is_full(bytes) {
                 output.full_cut

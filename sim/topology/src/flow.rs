@@ -47,6 +47,30 @@ impl EqualPaths {
     }
 }
 
+/// Which messages, or which of their frames, go over the switch of a host by chance first and from
+/// there to their target (Valiant and Brebner, 1981).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Detours {
+    /// None.
+    #[default]
+    Never,
+    /// All: each flow over one of its own, or where frames take ways of their own each frame.
+    Always,
+    /// Frames that find the shortest way too full where they enter the network, by the queues of
+    /// their first switch (UGAL-L).
+    ByLocalQueues,
+    /// The same by all queues on both ways, as if they were known (UGAL-G).
+    ByAllQueues,
+}
+
+impl Detours {
+    /// Whether queues decide on them.
+    #[must_use]
+    pub const fn are_by_queues(self) -> bool {
+        matches!(self, Self::ByLocalQueues | Self::ByAllQueues)
+    }
+}
+
 /// How a way is chosen among equally good ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Choice {

@@ -110,7 +110,7 @@ pub use edge_list::parse_edge_list;
 pub use error::{FileError, QUOTED_CHARACTERS_MAX, TopologyError};
 pub use field::ORDER_MAX;
 pub use file::{GraphFormat, GraphRouting, parse_graph};
-pub use flow::EqualPaths;
+pub use flow::{Detours, EqualPaths};
 pub use graph::{
     GRAPH_DEGREE_MAX, GRAPH_HOSTS_MAX, GRAPH_LINKS_MAX, GRAPH_SWITCHES_MAX, ROUTE_STEPS_MAX,
     ROUTE_TABLE_BYTES_MAX,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::clos::Clos;
 use crate::dragonfly::Dragonfly;
 use crate::dragonfly_plus::DragonflyPlus;
-use crate::flow::{Choice, EqualPaths, FlowKey};
+use crate::flow::{Choice, Detours, EqualPaths, FlowKey};
 use crate::generated::{Generated, walk};
 use crate::graph::Graph;
 use crate::grid::Grid;
@@ -44,8 +44,8 @@ pub struct Topology {
     pub(crate) labels: Option<Box<Labels>>,
     /// Of a network that is routed by rule. A graph has its choices in its tables.
     equal_paths: EqualPaths,
-    /// Whether each flow goes to a host by chance first.
-    detours: bool,
+    /// What goes to a host by chance first.
+    detours: Detours,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -115,7 +115,7 @@ impl Topology {
             kind,
             labels: None,
             equal_paths: usual.unwrap_or_default(),
-            detours: false,
+            detours: Detours::Never,
         }
     }
 
@@ -212,7 +212,7 @@ impl Topology {
         flow: u32,
         path: &mut Vec<L>,
     ) {
-        if self.detours {
+        if self.detours == Detours::Always && !self.equal_paths().is_by_frame() {
             self.route_around(source, target, flow, path);
         } else {
             self.route_straight(source, target, flow, path);
@@ -235,6 +235,16 @@ impl Topology {
         }
     }
 
+    /// The host over whose switch a detour goes, by chance: of a flow, or a frame of this number.
+    #[must_use]
+    pub fn detour_host(&self, source: HostId, target: HostId, number: u32) -> HostId {
+        /// No switch has this number: the choice is another than any of theirs.
+        const NO_SWITCH: u32 = u32::MAX;
+
+        let key = FlowKey::new(source, target, number);
+        HostId(key.choose(NO_SWITCH, self.host_count() as usize) as u32)
+    }
+
     /// Over the switch of a host by chance, which the flow decides; hosts of one switch need none.
     fn route_around<L: From<LinkId>>(
         &self,
@@ -243,14 +253,10 @@ impl Topology {
         flow: u32,
         path: &mut Vec<L>,
     ) {
-        /// No switch has this number: the choice is another than any of theirs.
-        const NO_SWITCH: u32 = u32::MAX;
-
         if self.host_switch(source) == self.host_switch(target) {
             return self.route_straight(source, target, flow, path);
         }
-        let key = FlowKey::new(source, target, flow);
-        let over = HostId(key.choose(NO_SWITCH, self.host_count() as usize) as u32);
+        let over = self.detour_host(source, target, flow);
         let before = path.len();
         path.push(self.host_up(source).into());
         if self.route_between(source, over, flow, path)
@@ -343,14 +349,25 @@ impl Topology {
             Kind::Graph(graph) => graph.has_equal_paths(),
             _ => self.equal_paths != EqualPaths::Single,
         };
-        spreads || self.detours
+        spreads || self.has_detours()
     }
 
-    /// Whether each flow goes to the switch of a host by chance first, and from there to its target
-    /// (Valiant).
+    /// Whether messages go to the switch of a host by chance first, or some of their frames do.
     #[must_use]
     pub fn has_detours(&self) -> bool {
+        self.detours != Detours::Never
+    }
+
+    /// Which do.
+    #[must_use]
+    pub fn detours(&self) -> Detours {
         self.detours
+    }
+
+    /// Whether the frames of one message take different ways.
+    #[must_use]
+    pub fn spreads_frames(&self) -> bool {
+        self.equal_paths().is_by_frame() || self.detours.are_by_queues()
     }
 
     /// How messages choose between equally good links.

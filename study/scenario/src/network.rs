@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use viaduct_cluster::workload::{Pattern, PatternError, Targets};
 use viaduct_topology::{
-    ChainHosts, ClosShape, DragonflyShape, EqualPaths, Finding, FindingKind, GraphFormat,
+    ChainHosts, ClosShape, Detours, DragonflyShape, EqualPaths, Finding, FindingKind, GraphFormat,
     GraphRouting, JellyfishShape, Ports, RailShape, Severity, SwitchId, Topology, TopologyError,
     TreeShape, parse_graph,
 };
@@ -230,7 +230,9 @@ impl Network<'_> {
     fn routed(&mut self, made: Topology) -> Result<Topology, Absent> {
         let routing = &self.settings.routing;
         match routing.optional()? {
-            Some(Routing::Valiant) => Ok(made.with_detours(true)),
+            Some(Routing::Valiant) => Ok(made.with_detours(Detours::Always)),
+            Some(Routing::UgalLocal) => Ok(made.with_detours(Detours::ByLocalQueues)),
+            Some(Routing::UgalGlobal) => Ok(made.with_detours(Detours::ByAllQueues)),
             Some(Routing::UpDown) => {
                 let place = routing.place();
                 made.with_up_down()
@@ -278,7 +280,7 @@ impl Network<'_> {
                 })
             }
             Routing::ShortestPath => self.routed_graph(shortest),
-            Routing::UpDown | Routing::Valiant => {
+            Routing::UpDown | Routing::Valiant | Routing::UgalLocal | Routing::UgalGlobal => {
                 let graph = Arc::unwrap_or_clone(self.routed_graph(shortest)?);
                 self.routed(graph).map(Arc::new)
             }
@@ -376,7 +378,8 @@ impl Network<'_> {
             Shape::FatTree | Shape::LeafSpine | Shape::Clos | Shape::Rail
         );
         let has_it = match self.settings.routing.optional()? {
-            None | Some(Routing::Rule | Routing::Valiant) => true,
+            None | Some(Routing::Rule) => true,
+            Some(Routing::Valiant | Routing::UgalLocal | Routing::UgalGlobal) => true,
             Some(Routing::UpDown) => is_tree || shape == Shape::Jellyfish,
             Some(Routing::ShortestPath) => shape == Shape::Jellyfish,
             Some(Routing::Table) => false,
@@ -386,8 +389,8 @@ impl Network<'_> {
             return Ok(());
         }
         let label = format!("a {} routes by rule", shape.word());
-        let help = "leave it out, or write \"valiant\"; other routes need topology = \"graph\" and \
-                    its file";
+        let help = "leave it out, or write \"valiant\", \"ugal-l\" or \"ugal-g\"; other routes need \
+                    topology = \"graph\" and its file";
         Err(self.wrong(
             Diagnostic::error("this topology has no such routing")
                 .at(self.settings.routing.place())

@@ -128,6 +128,8 @@ words! {
         ShortestPath = "shortest-path",
         UpDown = "up-down",
         Valiant = "valiant",
+        UgalLocal = "ugal-l",
+        UgalGlobal = "ugal-g",
         Table = "table",
     }
 }
@@ -198,7 +200,7 @@ section! {
             choice("how `file` is written").otherwise("by the file's ending"),
             when topology = Shape::Graph;
         routing: Setting<Routing> =
-            choice("how routes are made; valiant: over a host by chance, one for each flow")
+            choice("how routes are made; valiant, ugal-l, ugal-g: over a host by chance, or where it is full")
             .otherwise("rule; for a graph shortest-path");
         routes: Setting<String> = file("file of routing tables"), when routing = Routing::Table;
         equal_paths: Setting<EqualPaths> =

@@ -313,13 +313,18 @@ fn add_routes(
             ..weight_of(time)
         };
         for (from, to, wire_bytes) in ways(message.source, message.target, &host) {
-            if topology.equal_paths().is_by_frame() {
+            if topology.spreads_frames() {
                 let (source, target) = config.flow_of(from, to).0;
-                let at = topology.host_switch(HostId(source));
-                spread(topology, at, HostId(target), 1.0, &mut |link, part| {
-                    let time = link_time(config, link, wire_bytes) * part;
-                    links[link.0 as usize].add(time, weight);
-                });
+                spread(
+                    topology,
+                    HostId(source),
+                    HostId(target),
+                    1.0,
+                    &mut |link, part| {
+                        let time = link_time(config, link, wire_bytes) * part;
+                        links[link.0 as usize].add(time, weight);
+                    },
+                );
                 continue;
             }
             path.clear();

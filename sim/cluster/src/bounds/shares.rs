@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use viaduct_engine::{Stream, StreamKey};
-use viaduct_topology::{HostId, LinkClass, LinkId, Node, SwitchId, Topology};
+use viaduct_topology::{Detours, HostId, LinkClass, LinkId, Node, SwitchId, Topology};
 
 use crate::cluster::flow_between;
 use crate::workload::Targets;
@@ -414,10 +414,9 @@ impl<'topology> Walk<'topology> {
 
     /// Links to be added to for messages between two hosts.
     fn steps(&mut self, source: HostId, target: HostId) -> u64 {
-        if self.topology.equal_paths().is_by_frame() {
+        if self.topology.spreads_frames() {
             let mut steps = 1;
-            let at = self.topology.host_switch(source);
-            spread(self.topology, at, target, 1.0, &mut |_, _| steps += 1);
+            spread(self.topology, source, target, 1.0, &mut |_, _| steps += 1);
             return steps;
         }
         self.route(source, target).len() as u64 * u64::from(self.flows)
@@ -435,9 +434,9 @@ impl<'topology> Walk<'topology> {
     fn add_way(&mut self, source: HostId, target: HostId, weight: f64, loads: &mut [f64]) {
         let first = 2 * self.topology.host_count();
         let (flows, topology) = (self.flows, self.topology);
-        if topology.equal_paths().is_by_frame() {
+        if topology.spreads_frames() {
             let add = &mut |link: LinkId, part| loads[(link.0 - first) as usize] += part;
-            return spread(topology, topology.host_switch(source), target, weight, add);
+            return spread(topology, source, target, weight, add);
         }
         for process in 0..flows {
             let flow = flow_between(flows, process, process);
@@ -477,8 +476,37 @@ impl<'topology> Walk<'topology> {
 }
 
 /// Of `weight`, the part that each link between switches gets where frames take ways of their own:
-/// each switch has its links share alike.
+/// each switch has its links share alike. Of detours some are taken for all; those that queues
+/// decide on are left out.
 pub(super) fn spread(
+    topology: &Topology,
+    source: HostId,
+    target: HostId,
+    weight: f64,
+    add: &mut impl FnMut(LinkId, f64),
+) {
+    const TRIED: u32 = 16;
+
+    let at = topology.host_switch(source);
+    if topology.detours() != Detours::Always {
+        return spread_from(topology, at, target, weight, add);
+    }
+    let part = weight / f64::from(TRIED);
+    for number in 0..TRIED {
+        let over = topology.detour_host(source, target, number);
+        let ends = [source, target].map(|end| topology.host_switch(end));
+        let middle = topology.host_switch(over);
+        if ends[0] == ends[1] || ends.contains(&middle) {
+            spread_from(topology, at, target, part, add);
+        } else {
+            spread_from(topology, at, over, part, add);
+            spread_from(topology, middle, target, part, add);
+        }
+    }
+}
+
+/// The same from a switch on, without detours.
+fn spread_from(
     topology: &Topology,
     at: SwitchId,
     target: HostId,
@@ -493,7 +521,7 @@ pub(super) fn spread(
     for link in (0..count).filter_map(|number| topology.next_link(at, target, number)) {
         add(link, part);
         if let Node::Switch(next) = topology.link_ends(link).1 {
-            spread(topology, next, target, part, add);
+            spread_from(topology, next, target, part, add);
         }
     }
 }

@@ -174,7 +174,7 @@ fn wait(record: &Record, follower: &Follower, stage: Stage, spans: &[(Span, Serv
 /// of them crossed.
 fn way(config: &ClusterConfig, record: &Record, follower: &Follower) -> WayUse {
     let first_bus = config.topology.link_count();
-    let spreads = config.topology.equal_paths().is_by_frame();
+    let spreads = config.topology.spreads_frames();
     let links_of_hosts = 0..2 * config.topology.host_count();
     let mut places = Vec::new();
     for hop in &follower.moves {

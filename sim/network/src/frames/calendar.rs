@@ -37,6 +37,7 @@ impl Kind {
     const MARKED: u8 = 8;
     const TRIMMED: u8 = 16;
     const ENDS: u8 = 32;
+    const DETOUR: u8 = 128;
     /// No frame, but what happens to the link: see [`super::pause`].
     pub(super) const LEAVES: Self = Self(64);
     pub(super) const PAUSES: Self = Self(65);
@@ -93,6 +94,23 @@ impl Kind {
     #[inline]
     pub(super) fn is_lost(self) -> bool {
         self.0 & Self::LOST != 0
+    }
+
+    /// Whether it goes to the switch of another host first.
+    #[inline]
+    pub(super) fn is_on_detour(self) -> bool {
+        self.0 & Self::DETOUR != 0
+    }
+
+    /// The same frame, which does or does not.
+    #[inline]
+    pub(super) fn on_detour(self, is_on_detour: bool) -> Self {
+        Self(self.0 & !Self::DETOUR | (u8::from(is_on_detour) * Self::DETOUR))
+    }
+
+    /// Whether it is one, or a gap in the place of one.
+    pub(super) fn is_frame(self) -> bool {
+        self.rank() == 2
     }
 
     /// Of what happens at one time, what is first: frames leave, links pause and go on, and then

@@ -170,7 +170,7 @@ impl Frames {
         let start = output.start(arrival.time);
         let kind = arrival.kind.lost();
         let passage = &self.passages[arrival.passage as usize];
-        let Some((next, route)) = self.next_of(passage, arrival) else {
+        let Some((next, route, kind)) = self.next_of(passage, arrival, kind) else {
             let time = start + output.propagation;
             return self.arrive_without(arrival.passage, kind, time);
         };

@@ -87,6 +87,14 @@ impl Output {
         self.held
     }
 
+    /// Bytes that are here at a time, which is now where what comes and leaves is put in order.
+    pub(super) fn held_by(&mut self, time: u64, is_ordered: bool) -> u64 {
+        match is_ordered {
+            true => self.held_now(),
+            false => self.held_at(time),
+        }
+    }
+
     /// A frame of some bytes, and that takes some, comes at a time: when it begins on the link.
     #[inline]
     pub(super) fn take(&mut self, time: u64, service: u64, (bytes, held): (f64, u32)) -> u64 {

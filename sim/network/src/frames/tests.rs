@@ -263,10 +263,11 @@ struct Slow<'a> {
     ready: BTreeMap<u32, (usize, u32, u64, bool)>,
     /// By message: the number of its next frame, where frames take ways of their own; by host what
     /// the first is drawn from; by frame its number, and what is left of it behind the links that
-    /// it has come over.
+    /// it has come over; and frames that take detours.
     numbers: Vec<u16>,
     draws: BTreeMap<u32, Stream>,
     ways: BTreeMap<(usize, u32), (u32, Vec<u32>)>,
+    around: BTreeSet<(usize, u32)>,
     /// If senders keep such: what they do with what they hear has tests of its own.
     windows: Option<Windows>,
 }
@@ -474,6 +475,13 @@ impl Slow<'_> {
             }
         }
         self.log.sort_unstable();
+        for message in 0..self.messages.len() {
+            let told_of = self.came[message].len() + self.lost[message].len();
+            if told_of < self.frames(message) as usize {
+                // What waits for ever is still to come.
+                self.times[message].2 = NEVER;
+            }
+        }
         self.keep_order();
         for (message, times) in self.times.iter_mut().enumerate() {
             if let Some(first) = self.lost[message].iter().copied().min() {
@@ -776,6 +784,7 @@ fn slow(network: &Network, messages: &[Message]) -> Outcome {
         numbers: vec![0; messages.len()],
         draws: BTreeMap::new(),
         ways: BTreeMap::new(),
+        around: BTreeSet::new(),
         windows: network.links.buffers.has_windows().then(|| {
             let trims = network.links.buffers.may_trim();
             Windows::of(network.links.frame, trims)

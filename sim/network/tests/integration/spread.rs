@@ -7,7 +7,7 @@ use viaduct_network::fluid::ResourceId;
 use viaduct_network::{
     Buffers, CreditLinks, Frame, LinkConfig, Network, Rate, Sharing, SwitchModel, Switching,
 };
-use viaduct_topology::{ClosShape, EqualPaths, LinkId, Topology};
+use viaduct_topology::{ClosShape, Detours, DragonflyShape, EqualPaths, LinkId, Topology};
 
 use crate::common::{NO_BUSES, carry_or_lose, transfer};
 
@@ -167,4 +167,82 @@ fn equal_seeds_give_equal_ways_and_others_others() {
     };
     assert_eq!(of(7), of(7));
     assert_ne!(of(7), of(8));
+}
+
+/// A dragonfly of nine groups of eight hosts, each two groups of which have one link between them.
+fn dragonfly(detours: Detours, equal_paths: EqualPaths) -> Arc<Topology> {
+    let shape = DragonflyShape {
+        hosts_per_switch: 2,
+        switches_per_group: 4,
+        global_links: 2,
+        groups: 9,
+    };
+    let topology = Topology::dragonfly(shape).unwrap();
+    let topology = topology.with_detours(detours);
+    Arc::new(topology.with_equal_paths(equal_paths))
+}
+
+/// Each host sends to one of the next group.
+fn to_the_next_group(hosts: u32) -> Vec<(u32, u32)> {
+    (0..hosts).map(|host| (host, (host + 8) % hosts)).collect()
+}
+
+#[test]
+fn traffic_that_all_wants_one_link_goes_around_it() {
+    const FRAMES: u64 = 1_000;
+    // How long all frames of a host take on its link, so often, until the last host is done.
+    let times = |detours, equal_paths| {
+        let topology = dragonfly(detours, equal_paths);
+        let ends = to_the_next_group(topology.host_count());
+        let there = run(&mut network(&topology, None), &ends, FRAMES as u32);
+        let last = there.into_iter().max().unwrap();
+        last as f64 / (FRAMES * SERVICE) as f64
+    };
+    for equal_paths in [EqualPaths::Spray, EqualPaths::LeastQueued] {
+        // Eight hosts of a group share one link: 1/8 of their rate, and what the way takes.
+        let shortest = times(Detours::Never, equal_paths);
+        assert!((8.0..8.1).contains(&shortest), "{shortest}");
+        // Over two links between groups in place of one each frame finds half the rate at most.
+        let detours = times(Detours::Always, equal_paths);
+        assert!((2.0 * 7.0 / 8.0..2.2).contains(&detours), "{detours}");
+        let by_all = times(Detours::ByAllQueues, equal_paths);
+        assert!(by_all < 1.25 * detours, "{by_all}");
+        // The first switch sees the queue of a link between groups only if that is its own.
+        let by_local = times(Detours::ByLocalQueues, equal_paths);
+        assert!(by_all < by_local && by_local < shortest / 2.0, "{by_local}");
+    }
+    // Flows that each take one detour meet on some links.
+    assert!(times(Detours::Always, EqualPaths::Hash) > 4.0);
+}
+
+#[test]
+fn traffic_that_is_even_takes_few_detours() {
+    // The mean time of frames that each host sends to any other, at a load of its link in percent.
+    let mean = |detours, load: u64| {
+        let topology = dragonfly(detours, EqualPaths::Spray);
+        let hosts = u64::from(topology.host_count());
+        let mut network = network(&topology, None);
+        let interval = SERVICE * 100 / load;
+        let sends: Vec<_> = (0..hosts * 200)
+            .map(|number| {
+                let (source, round) = (number % hosts, number / hosts);
+                let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+                let target = (source + 1 + mixed % (hosts - 1)) % hosts;
+                let at = round * interval + (mixed >> 8) % interval;
+                let ends = (source as u32, target as u32);
+                (at, transfer(ends, FRAME, number as usize))
+            })
+            .collect();
+        let (there, _) = carry_or_lose(&mut network, &sends);
+        let latency = |((there, _), (at, _)): (&(Time, Time), &(u64, _))| there.picoseconds() - at;
+        let all: u64 = there.iter().zip(&sends).map(latency).sum();
+        all as f64 / sends.len() as f64
+    };
+    for load in [20, 50] {
+        let shortest = mean(Detours::Never, load);
+        for detours in [Detours::ByLocalQueues, Detours::ByAllQueues] {
+            assert!(mean(detours, load) < 1.02 * shortest);
+        }
+        assert!(mean(Detours::Always, load) > 1.4 * shortest);
+    }
 }

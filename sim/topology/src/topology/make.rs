@@ -6,6 +6,7 @@ use crate::clos::{Clos, ClosShape};
 use crate::dragonfly::{Dragonfly, DragonflyShape};
 use crate::dragonfly_plus::DragonflyPlus;
 use crate::error::TopologyError;
+use crate::flow::Detours;
 use crate::grid::{Grid, Shape, within};
 use crate::hyperx::HyperX;
 use crate::jellyfish::{self, JellyfishShape};
@@ -254,10 +255,10 @@ impl Topology {
         Ok(self)
     }
 
-    /// The same network in which each flow goes to the switch of a host by chance first, and from
-    /// there to its target (Valiant), or does not.
+    /// The same network in which messages, or some of their frames, go to the switch of a host by
+    /// chance first, and from there to their target.
     #[must_use]
-    pub fn with_detours(mut self, detours: bool) -> Self {
+    pub fn with_detours(mut self, detours: Detours) -> Self {
         self.detours = detours;
         self
     }

@@ -1,8 +1,8 @@
 //! Which networks may stand still where messages are held up, and how many channels end that.
 
 use viaduct_topology::{
-    Channel, ClosShape, DragonflyShape, EqualPaths, FindingKind, GraphFormat, GraphRouting, HostId,
-    JellyfishShape, LinkId, Ports, Topology, TreeShape, Waiting, parse_graph,
+    Channel, ClosShape, Detours, DragonflyShape, EqualPaths, FindingKind, GraphFormat,
+    GraphRouting, HostId, JellyfishShape, LinkId, Ports, Topology, TreeShape, Waiting, parse_graph,
 };
 
 const PORTS: Ports = Ports(64);
@@ -218,12 +218,12 @@ fn detours_spread_what_would_all_take_one_link_and_need_more_channels() {
     // One link has all 8 hosts of a group; with detours each has the 16 ways to and from a group by
     // chance over 8 links.
     assert_eq!(most(&dragonfly), 8 * 50);
-    let detoured = dragonfly.clone().with_detours(true);
+    let detoured = dragonfly.clone().with_detours(Detours::Always);
     assert!(detoured.has_equal_paths());
     assert!(most(&detoured) < 8 * 50 / 2, "{}", most(&detoured));
     assert_eq!(channels(&detoured), 5);
     let slim = Topology::slim_fly(3, Some(1)).unwrap();
-    assert_eq!(channels(&slim.with_detours(true)), 4);
-    let graph = as_graph(&dragonfly).with_detours(true);
+    assert_eq!(channels(&slim.with_detours(Detours::Always)), 4);
+    let graph = as_graph(&dragonfly).with_detours(Detours::Always);
     assert!(most(&graph) < 8 * 50 / 2);
 }

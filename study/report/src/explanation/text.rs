@@ -245,7 +245,7 @@ fn way_text(explained: &Explained<'_>, way: &WayUse) -> String {
     } else {
         "  indented: those that shared it longest; with this rule no place alone is to blame\n"
     };
-    if explained.config.topology.equal_paths().is_by_frame() {
+    if explained.config.topology.spreads_frames() {
         text += "  between switches each of its frames took a way of its own\n";
     }
     text

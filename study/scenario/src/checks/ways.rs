@@ -11,33 +11,36 @@ impl Checker<'_> {
     pub(super) fn ways(&mut self, config: &ClusterConfig) {
         let network = &self.settings.network;
         let topology = &config.topology;
-        if !topology.equal_paths().is_by_frame() {
+        if !topology.spreads_frames() {
             return;
         }
-        let error =
-            if config.links.sharing != Sharing::Packets {
-                let level = config.links.sharing.name();
-                Diagnostic::error("frames take no ways of their own at this level")
-                .label(format!("links.model is \"{level}\", where a message takes one way"))
-                .help(
-                    "set links.model to \"packets\", or network.equal_paths to \"hash\": a way for \
-                     each flow",
-                )
-            } else if topology.has_detours() {
-                Diagnostic::error("frames take no detours of their own")
-                    .label("network.routing is \"valiant\", which goes by flows")
-                    .help("set network.equal_paths to \"hash\", or leave network.routing out")
-            } else if !are_alike(topology) {
-                Diagnostic::error("ways that frames choose among must cost the same")
+        let (place, otherwise) = match topology.equal_paths().is_by_frame() {
+            true => (
+                network.equal_paths.place(),
+                "network.equal_paths to \"hash\": a way for each flow",
+            ),
+            false => (
+                network.routing.place(),
+                "network.routing to \"valiant\": a detour for each flow",
+            ),
+        };
+        let error = if config.links.sharing != Sharing::Packets {
+            let level = config.links.sharing.name();
+            Diagnostic::error("frames take no ways of their own at this level")
+                .label(format!(
+                    "links.model is \"{level}\", where a message takes one way"
+                ))
+                .help(format!("set links.model to \"packets\", or {otherwise}"))
+        } else if !are_alike(topology) {
+            Diagnostic::error("ways that frames choose among must cost the same")
                 .label("some links between switches have a rate or a latency of their own")
-                .help(
-                    "set network.equal_paths to \"hash\", or give all links between switches the \
-                     same by [links]",
-                )
-            } else {
-                return;
-            };
-        self.diagnostics.push(error.at(network.equal_paths.place()));
+                .help(format!(
+                    "give all links between switches the same by [links], or set {otherwise}"
+                ))
+        } else {
+            return;
+        };
+        self.diagnostics.push(error.at(place));
     }
 }
 

@@ -138,8 +138,10 @@ fn what_does_not_exist_is_refused_where_it_is_written() {
     insta::assert_snapshot!(told(dragonfly, &["network.groups=10"]));
     let sprayed = format!("{dragonfly}\nequal_paths = \"spray\"");
     insta::assert_snapshot!("spray_elsewhere", told(&sprayed, &[]));
-    let valiant = ["links.model=packets", "network.routing=valiant"];
-    insta::assert_snapshot!("spray_with_detours", told(&sprayed, &valiant));
+    insta::assert_snapshot!(
+        "ugal_elsewhere",
+        told(dragonfly, &["network.routing=ugal-g"])
+    );
     let of_file = "topology = \"graph\"\nfile = \"slow.txt\"\nequal_paths = \"least-queued\"\n\
                    [files]\n\"slow.txt\" = \"\"\"\nhosts n*\nn0 a\nn1 d\na b\nb d\na c\n\
                    c d rate=\"1 Gbit/s\"\n\"\"\"";

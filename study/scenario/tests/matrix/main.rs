@@ -80,6 +80,7 @@ const PARTS: [&[&str]; 7] = [
         "credits stored",
         "credits",
         "packets least-queued nscc",
+        "packets ugal",
         "packets spray full",
         "packets spray",
         "packets nscc",
@@ -313,6 +314,7 @@ fn study(cell: &Cell) -> Study {
     };
     let equal_paths = match text(cell, 3) {
         spray if spray.contains("spray") => "equal_paths = \"spray\"",
+        ugal if ugal.contains("ugal") => "routing = \"ugal-l\"",
         least if least.contains("least-queued") => "equal_paths = \"least-queued\"",
         _ => "",
     };
