@@ -1,7 +1,7 @@
 //! Loops that make no call: a program that looks at memory until another has written there.
 //!
 //! A timer of the time that a thread has computed interrupts it. If it has made no call since the
-//! interruption before, and is within the same few instructions, or has made none for 0.1 s
+//! interruption before, and is within the same few instructions, or has made none for 0.2 s
 //! wherever it is, it is taken to wait for memory and gives the turn. A place where that has
 //! happened is known from then on: a finer timer, which runs while the thread has the turn, finds
 //! it there again after some 0.1 ms.
@@ -20,17 +20,21 @@ use viaduct_turns::{activity, here};
 use crate::real;
 
 /// Computing between two looks at a thread. The system looks at its own pace, too: each 4 ms.
-const INTERVAL_NS: i64 = 5_000_000;
+const INTERVAL_NS: i64 = 25_000_000;
 /// Looks after which a thread that has made no call is not computing, wherever it is.
-const LOOKS_MAX: u32 = 20;
+const LOOKS_MAX: u32 = 8;
 /// Between two looks at a thread that has the turn and has waited for memory before.
 const KNOWN_INTERVAL_NS: i64 = 40_000;
 /// Looks at such a thread in one turn: then the coarse timer alone goes on.
 const KNOWN_LOOKS_MAX: u32 = 64;
-/// Computing between two such looks that counts: less may be a thread that did not run.
+/// Computing between two such looks, without what they take, that counts: less may be a thread that
+/// did not run.
 const KNOWN_COMPUTED_NS: u64 = 20_000;
 /// Instructions of a loop: so many bytes from one to another.
 const LOOP_BYTES: u64 = 128;
+
+/// Such loops that a thread is known for.
+const PLACES: usize = 4;
 
 /// What is known of a thread.
 struct Watch {
@@ -42,10 +46,10 @@ struct Watch {
     place: Cell<u64>,
     /// Looks since it has done something.
     looks: Cell<u32>,
-    /// Where it has waited for memory; 0: nowhere.
-    known_place: Cell<u64>,
-    /// At the first of the fine looks that have found it there: what it had computed.
-    known_since_ns: Cell<Option<u64>>,
+    /// Where it has waited for memory, the last first; 0: nowhere.
+    known_places: Cell<[u64; PLACES]>,
+    /// At the end of a fine look that has found it there: what it had computed.
+    known_left_ns: Cell<Option<u64>>,
     known_activity: Cell<u64>,
     known_looks: Cell<u32>,
 }
@@ -58,8 +62,8 @@ thread_local! {
             activity: Cell::new(u64::MAX),
             place: Cell::new(0),
             looks: Cell::new(0),
-            known_place: Cell::new(0),
-            known_since_ns: Cell::new(None),
+            known_places: Cell::new([0; PLACES]),
+            known_left_ns: Cell::new(None),
             known_activity: Cell::new(0),
             known_looks: Cell::new(0),
         }
@@ -90,7 +94,7 @@ pub(crate) fn watch_thread() {
     WATCH.with(|watch| {
         watch.coarse.set(coarse);
         watch.fine.set(None);
-        watch.known_place.set(0);
+        watch.known_places.set([0; PLACES]);
     });
     if let Some(coarse) = coarse {
         set(coarse, INTERVAL_NS, INTERVAL_NS);
@@ -151,10 +155,10 @@ fn computed_ns() -> u64 {
 /// A thread has its turn: the fine timer looks at one that has waited for memory before.
 extern "C" fn after_wait() {
     WATCH.with(|watch| {
-        if watch.known_place.get() != 0
+        if watch.is_known()
             && let Some(fine) = watch.fine.get()
         {
-            watch.known_since_ns.set(None);
+            watch.known_left_ns.set(None);
             watch.known_looks.set(0);
             set(fine, KNOWN_INTERVAL_NS, 0);
         }
@@ -182,7 +186,7 @@ extern "C" fn look(_signal: c_int, about: *mut siginfo_t, context: *mut c_void) 
 
 impl Watch {
     fn look(&self, place: u64) {
-        if self.known_place.get() != 0 && self.known_looks.get() < KNOWN_LOOKS_MAX {
+        if self.is_known() && self.known_looks.get() < KNOWN_LOOKS_MAX {
             if !self.look_known(place)
                 && let Some(fine) = self.fine.get()
             {
@@ -206,29 +210,39 @@ impl Watch {
     fn look_known(&self, place: u64) -> bool {
         self.known_looks.set(self.known_looks.get() + 1);
         let activity = activity();
+        let mut known = self.known_places.get().into_iter();
         let is_there = self.known_activity.replace(activity) == activity
-            && self.known_place.get().abs_diff(place) < LOOP_BYTES;
+            && known.any(|known| known.abs_diff(place) < LOOP_BYTES);
         if !is_there {
-            self.known_since_ns.set(None);
+            self.known_left_ns.set(None);
             return false;
         }
-        let now = computed_ns();
-        let Some(since) = self.known_since_ns.get() else {
-            self.known_since_ns.set(Some(now));
-            return false;
-        };
-        if now - since < KNOWN_COMPUTED_NS {
-            return false;
+        let left = self.known_left_ns.get();
+        if left.is_some_and(|left| computed_ns() - left >= KNOWN_COMPUTED_NS) {
+            self.wait(place);
+            return true;
         }
-        self.wait(place);
-        true
+        self.known_left_ns.set(Some(computed_ns()));
+        false
+    }
+
+    fn is_known(&self) -> bool {
+        self.known_places.get()[0] != 0
     }
 
     fn wait(&self, place: u64) {
         if self.fine.get().is_none() {
             self.fine.set(timer(libc::CLOCK_MONOTONIC));
         }
-        self.known_place.set(place);
+        let mut known = self.known_places.get();
+        if known
+            .iter()
+            .all(|known| known.abs_diff(place) >= LOOP_BYTES)
+        {
+            known.rotate_right(1);
+            known[0] = place;
+            self.known_places.set(known);
+        }
         viaduct_turns::await_memory();
     }
 }
