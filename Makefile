@@ -134,5 +134,6 @@ c-tools:
 	@missing=; for tool in $(C_TOOLS); do command -v "$$tool" >/dev/null || missing="$$missing $$tool"; done; \
 	[ -z "$$missing" ] || { echo "missing:$$missing; the tests of the C interface need a C and C++ compiler and binutils (Debian, Ubuntu: apt install build-essential)" >&2; exit 1; }
 	@command -v rping >/dev/null || { echo "missing: rping, which the docs show (Debian, Ubuntu: apt install rdmacm-utils)" >&2; exit 1; }
+	@command -v ibv_rc_pingpong >/dev/null || { echo "missing: ibv_rc_pingpong, which the docs show (Debian, Ubuntu: apt install ibverbs-utils)" >&2; exit 1; }
 	@for header in infiniband/verbs.h rdma/rdma_cma.h; do \
 	printf '#include <%s>\n' "$$header" | "$${CC:-cc}" -E -x c - >/dev/null 2>&1 || { echo "missing: $$header; the tests of the interface of RDMA programs need it (Debian, Ubuntu: apt install libibverbs-dev librdmacm-dev)" >&2; exit 1; }; done
