@@ -1,11 +1,11 @@
 //! What a run will take, predicted from its configuration.
 //!
 //! Time: each message costs a fixed part and a part for each link of its way, and each VI its
-//! setting up. Memory: each host, link, process, VI and pre-posted descriptor, and the rows kept
-//! for the tables. The constants were fitted to torus-1024 with 8, 64 and 256 descriptors and 1
-//! and 4 hops, to two-hosts, to 256 hosts that all send to all, and to torus-million, on one core
-//! of a shared 2-core machine of 2026; on another machine, or above 60 % load, expect a factor of
-//! two.
+//! setting up. Memory: each host, link, process, VI and pre-posted descriptor, the rows kept for
+//! the tables, and what a network keeps for each flow. The constants were fitted to torus-1024 with
+//! 8, 64 and 256 descriptors and 1 and 4 hops, to two-hosts, to 256 hosts that all send to all, and
+//! to torus-million, on one core of a shared 2-core machine of 2026; on another machine, or above
+//! 60 % load, expect a factor of two.
 
 use viaduct_cluster::config::{Arrivals, ClusterConfig};
 use viaduct_cluster::workload::{Pattern, PatternError, Targets};
@@ -75,11 +75,13 @@ impl Cost {
         // Of more connections the idle ones are given back.
         let kept = connections_kept(topology.host_count() * config.hosts.processes);
         let vis_held = vis.min(2.0 * f64::from(kept));
+        let flows = connected(sending * way.targets);
         let rows = connected(f64::from(config.run.message_rows_max));
         let bytes = PROGRAM_BYTES
             + hosts * HOST_BYTES
             + connected(sending) * PROCESS_BYTES
             + f64::from(topology.link_count()) * LINK_BYTES
+            + flows * config.links.buffers.flow_bytes() as f64
             + vis_held * (VI_BYTES + receives * DESCRIPTOR_BYTES)
             + rows * ROW_BYTES;
         Ok(Self {
@@ -212,6 +214,27 @@ mod tests {
         let (brief, long) = (pairs(r#"run.until="2 s""#), pairs(r#"run.until="10 s""#));
         assert!(long.vis > 10 * brief.vis, "{brief:?} {long:?}");
         assert!(long.bytes < 1.1 * brief.bytes, "{brief:?} {long:?}");
+    }
+
+    #[test]
+    fn windows_are_kept_for_all_flows_that_ever_sent() {
+        let uniform = |control: &str| {
+            let level = [
+                "links.model=packets",
+                "links.frame_payload=4 KiB",
+                "links.ecn_low=64 KiB",
+            ];
+            let traffic = ["traffic.pattern=uniform", "traffic.rate=10000/s", control];
+            cost("torus-1024", &[&level[..], &traffic].concat()).bytes
+        };
+        let [without, with] =
+            ["none", "nscc"].map(|control| uniform(&format!("links.congestion_control={control}")));
+        // Each host sends to each other.
+        let flows = 1024.0 * 1023.0;
+        assert!(
+            (with - without - flows * 160.0).abs() < 1.0,
+            "{with} {without}"
+        );
     }
 
     #[test]

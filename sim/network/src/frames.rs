@@ -17,7 +17,7 @@ pub(crate) mod alone;
 mod calendar;
 mod dcqcn;
 pub(crate) mod limits;
-mod nscc;
+pub(crate) mod nscc;
 mod order;
 mod output;
 mod overtaking;

@@ -4,6 +4,7 @@ use viaduct_engine::Time;
 use viaduct_topology::{LinkClass, LinkId, Topology};
 
 use crate::credits::CreditLinks;
+use crate::frames::nscc::WINDOW_BYTES;
 use crate::frames::pause::headroom;
 use crate::hops::Delays;
 use crate::rate::{Frame, Rate, Switching};
@@ -155,6 +156,15 @@ impl Buffers {
     pub(crate) fn has_windows(&self) -> bool {
         let control = self.marking.map(|marking| marking.control);
         control == Some(CongestionControl::Nscc)
+    }
+
+    /// Bytes of memory that are kept for each flow that has sent anything.
+    #[must_use]
+    pub fn flow_bytes(&self) -> u64 {
+        match self.has_windows() {
+            true => WINDOW_BYTES,
+            false => 0,
+        }
     }
 
     /// Whether links are told to pause.

@@ -52,6 +52,9 @@ const CHANGE_FRAMES: f64 = 8.0;
 /// The widest window, in bytes that the link carries in a round trip.
 const WIDEST: f64 = 1.5;
 
+/// Memory of a flow's window.
+pub(crate) const WINDOW_BYTES: u64 = size_of::<(FlowKey, Window)>() as u64;
+
 /// The windows of flows.
 #[derive(Debug)]
 pub(super) struct Windows {
@@ -139,7 +142,7 @@ impl Windows {
     }
 
     pub(super) fn state_bytes(&self) -> usize {
-        self.flows.len() * size_of::<(FlowKey, Window)>()
+        self.flows.len() * WINDOW_BYTES as usize
     }
 }
 
