@@ -66,6 +66,15 @@ impl Simulated {
         Self::of(&format!("{PREFIX}{model}"), model, None, 1)
     }
 
+    /// Others of the same name, so many of which ask.
+    ///
+    /// # Errors
+    ///
+    /// As [`Simulated::named`].
+    pub(crate) fn with_clients(&self, clients: u32) -> Result<Self, Failure> {
+        Self::named(&self.name, clients).unwrap_or_else(|| Ok(self.clone()))
+    }
+
     /// As it was called.
     pub(crate) fn name(&self) -> &str {
         &self.name

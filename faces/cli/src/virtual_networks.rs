@@ -70,31 +70,12 @@ impl Subject {
         }
     }
 
-    /// The same, for a test of what has a limited number of frames.
-    fn with_frames(self, test: &str) -> Result<Self, Failure> {
-        match self {
-            Self::Adapters(hosts) => Err(Failure::new(
-                format!("`{test}` cannot be measured on `{}`", hosts.name()),
-                "endpoints over simulated VIs are measured by `logp` and `bulk`; this test is for \
-                 sim:am-myrinet or a file that inherits it",
-            )),
-            Self::Shm | Self::Simulated(_) => Ok(self),
-        }
-    }
-
     /// Has faults strike where adapters have VIs, and does as other options say.
     fn disturb(&mut self, arguments: &MeasureArguments) -> Result<(), Failure> {
-        let Self::Adapters(hosts) = self else {
-            return Ok(());
-        };
-        hosts.suffer(&arguments.faults)?;
-        if arguments.no_traffic {
-            hosts.silence()?;
+        match self {
+            Self::Adapters(hosts) => disturb(hosts, arguments),
+            Self::Shm | Self::Simulated(_) => Ok(()),
         }
-        if let Some(seed) = arguments.seed {
-            hosts.draw_from(seed);
-        }
-        hosts.check()
     }
 
     fn name(&self) -> String {
@@ -113,6 +94,18 @@ impl Subject {
             Self::Adapters(hosts) => hosts.origin(),
         }
     }
+}
+
+/// Has faults strike hosts, and does as other options say.
+fn disturb(hosts: &mut Simulated, arguments: &MeasureArguments) -> Result<(), Failure> {
+    hosts.suffer(&arguments.faults)?;
+    if arguments.no_traffic {
+        hosts.silence()?;
+    }
+    if let Some(seed) = arguments.seed {
+        hosts.draw_from(seed);
+    }
+    hosts.check()
 }
 
 /// LogP parameters.

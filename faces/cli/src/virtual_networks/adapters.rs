@@ -1,6 +1,8 @@
 //! Requests between two simulated hosts whose adapters have VIs: endpoints over a connection of
 //! VIs, as between processes of this machine.
 
+pub(super) mod crowd;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use viaduct_measure::{
     MeasureError, Prober, RequestState, Requests as _, Stoppable, request_handlers, request_options,
 };
 use viaduct_programs::{Process, SimulatedFabric, Simulation};
-use viaduct_vi_carrier::{Identity, Station};
+use viaduct_vi_carrier::{Identity, Options, Station};
 
 use super::simulated::{OPENING, RequestProgram, Rested, impossible};
 use crate::interrupt::Interrupt;
@@ -23,7 +25,9 @@ const KEY: Key = Key(1);
 /// program waits for a reply.
 const SILENCE: Duration = Duration::from_secs(20);
 
-type End = Endpoint<Station<SimulatedFabric>, RequestState>;
+/// A simulated host's end of virtual networks.
+type OnHost = Station<SimulatedFabric>;
+type End = Endpoint<OnHost, RequestState>;
 
 /// What the two hosts tell each other outside of the network.
 struct Told<T> {
@@ -74,7 +78,7 @@ pub(super) fn measure<T: Send + 'static>(
 
 /// Answers until the other host has its result.
 fn answer<T>(process: &Process, told: &Mutex<Told<T>>) -> Result<(), MeasureError> {
-    let mut endpoint = endpoint(process)?;
+    let mut endpoint = endpoint(&station(process, Options::default())?)?;
     lock(told).server = Some(endpoint.name());
     let mut heard_at = process.now();
     while lock(told).outcome.is_none() && process.now() < heard_at + SILENCE {
@@ -95,7 +99,7 @@ fn ask<T>(
     interrupt: Interrupt,
     program: &RequestProgram<T>,
 ) -> Result<T, MeasureError> {
-    let mut endpoint = endpoint(&process)?;
+    let mut endpoint = endpoint(&station(&process, Options::default())?)?;
     let server = loop {
         let said = lock(told);
         if let Some(server) = said.server {
@@ -121,15 +125,20 @@ fn ask<T>(
     program(&mut requests)
 }
 
-fn endpoint(process: &Process) -> Result<End, MeasureError> {
+/// A host's station, whose peers are answered beside.
+fn station(process: &Process, options: Options) -> Result<OnHost, MeasureError> {
     let identity = Identity::new(u128::from(process.host()) + 1);
-    let opened = Station::open(process.fabric(), "sim0", identity, Default::default());
+    let opened = Station::open(process.fabric(), "sim0", identity, options);
     let (station, acceptor) = opened.map_err(impossible)?;
     process.spawn(move |_| acceptor.run());
-    let (handlers, options) = (request_handlers(), request_options(KEY));
-    Endpoint::new(&station, &handlers, RequestState::default(), options).map_err(impossible)
+    Ok(station)
 }
 
-fn lock<T>(told: &Mutex<Told<T>>) -> MutexGuard<'_, Told<T>> {
+fn endpoint(station: &OnHost) -> Result<End, MeasureError> {
+    let (handlers, options) = (request_handlers(), request_options(KEY));
+    Endpoint::new(station, &handlers, RequestState::default(), options).map_err(impossible)
+}
+
+fn lock<T>(told: &Mutex<T>) -> MutexGuard<'_, T> {
     told.lock().unwrap_or_else(PoisonError::into_inner)
 }

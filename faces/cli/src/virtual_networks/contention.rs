@@ -13,12 +13,15 @@ use viaduct_measure::{
 };
 use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
 
-use super::{Interface, Subject, check, check_disturbances, crowd, faults, meaningless};
+use super::{
+    Interface, Subject, adapters, check, check_disturbances, crowd, disturb, faults, meaningless,
+};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::measure::{MeasureArguments, Size};
 use crate::output;
 use crate::picture::PictureFile;
+use crate::simulated::Simulated;
 
 /// What only `contention` is told.
 #[derive(Args, Debug)]
@@ -158,7 +161,6 @@ impl Point {
 pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     let test = RequestTest::Contention.name();
     check(arguments, test)?;
-    check_disturbances(arguments, test)?;
     if !arguments.sizes.is_empty() {
         return Err(meaningless(
             "--sizes",
@@ -177,8 +179,12 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
     let subjects: Vec<Subject> = arguments
         .fabrics
         .iter()
-        .map(|name| Subject::named(name, test)?.with_frames(test))
+        .map(|name| Subject::named(name, test))
         .collect::<Result<_, _>>()?;
+    let is_of_vis = |subject: &Subject| matches!(subject, Subject::Adapters(_));
+    if !subjects.iter().all(is_of_vis) {
+        check_disturbances(arguments, test)?;
+    }
     let of_one_endpoint = |subject: &&Subject| match subject {
         Subject::Shm | Subject::Adapters(_) => false,
         Subject::Simulated(interface) => !interface.has_virtual_networks(),
@@ -192,14 +198,27 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
             "contention is for virtual networks: --on shm, sim:am-myrinet",
         ));
     }
+    let asks_for_threads = |server: &ServerName| matches!(server, ServerName::Mt);
+    if let Some(subject) = subjects.iter().find(|subject| is_of_vis(subject))
+        && arguments.contention.servers.iter().any(asks_for_threads)
+    {
+        return Err(Failure::new(
+            format!("`--server mt` cannot be measured on `{}`", subject.name()),
+            "programs of one simulated host are not switched between while they have work, so one \
+             thread would have all of its processor: --server one,st",
+        ));
+    }
     let most = points.iter().map(|point| point.clients).max().unwrap_or(1);
     for subject in &subjects {
-        if let Subject::Simulated(interface) = subject {
-            interface.check_hosts(hosts(interface, most))?;
+        match subject {
+            Subject::Shm => {}
+            Subject::Simulated(interface) => interface.check_hosts(hosts(interface, most))?,
+            Subject::Adapters(pair) => drop(many(pair, most, arguments)?),
         }
     }
     let faults = match (&arguments.faults[..], &subjects[..]) {
         ([], _) => Vec::new(),
+        (_, subjects) if subjects.iter().all(is_of_vis) => Vec::new(),
         (lines, [Subject::Simulated(interface)]) => {
             let clients = points.iter().map(|point| point.clients).min().unwrap_or(1);
             faults::read(lines, &interface.config(hosts(interface, clients)))?
@@ -207,7 +226,7 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
         _ => {
             return Err(Failure::new(
                 "`--fault` means nothing for processes of this machine",
-                "faults strike simulated hosts: --on sim:am-myrinet alone",
+                "faults strike simulated hosts: --on sim:am-myrinet, or sim:clan-pio, alone",
             ));
         }
     };
@@ -240,8 +259,10 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
         let rows = match subject {
             // Simulated time is the same whatever runs beside it.
             Subject::Simulated(interface) => simulate_all(interface, &points, with, &interrupt),
-            // Refused above.
-            Subject::Adapters(_) => Vec::new(),
+            Subject::Adapters(pair) => all(&of_one_thread(&points), &interrupt, |point| {
+                let hosts = many(pair, point.clients, arguments)?;
+                adapters::crowd::measure(&hosts, point, arguments.contention.links, &interrupt)
+            }),
             Subject::Shm => points
                 .iter()
                 .map(|point| {
@@ -365,12 +386,9 @@ fn simulate_all(
             })
         })
         .collect();
-    // Rows take about as long as each other: dealt out one by one, the processors end together.
-    let rows: Vec<Option<Result<ContentionRow, String>>> = distinct
-        .par_iter()
-        .with_max_len(1)
-        .map(|point| (!interrupt.is_asked()).then(|| simulated(interface, point, with)))
-        .collect();
+    let rows = all(&distinct, interrupt, |point| {
+        simulated(interface, point, with)
+    });
     let row = |(point, number): (&Point, &usize)| {
         let row = rows[*number].clone()?;
         let frames = u32::from(point.frames);
@@ -384,6 +402,37 @@ fn simulate_all(
         )
     };
     points.iter().zip(&numbers).map(row).collect()
+}
+
+/// The rows whose server is one thread.
+fn of_one_thread(points: &[Point]) -> Vec<Point> {
+    let mut points = points.to_vec();
+    points.retain(|point| point.server != ServerKind::Mt);
+    points
+}
+
+/// Measures rows beside each other; none for those that Ctrl-C came before or at.
+fn all<T: Send>(
+    points: &[Point],
+    interrupt: &Interrupt,
+    row: impl Fn(&Point) -> T + Sync,
+) -> Vec<Option<T>> {
+    // Rows take about as long as each other: dealt out one by one, the processors end together.
+    let row = |point| (!interrupt.is_asked()).then(|| row(point));
+    let rows = points.par_iter().with_max_len(1).map(row);
+    rows.map(|row| row.filter(|_| !interrupt.is_asked()))
+        .collect()
+}
+
+/// Hosts like these, so many of which ask, with what is to happen around them.
+fn many(
+    hosts: &Simulated,
+    clients: u16,
+    arguments: &MeasureArguments,
+) -> Result<Simulated, Failure> {
+    let mut hosts = hosts.with_clients(clients.into())?;
+    disturb(&mut hosts, arguments)?;
+    Ok(hosts)
 }
 
 /// Hosts of a cluster: those of the published one that take part, or more.

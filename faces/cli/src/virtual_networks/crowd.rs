@@ -12,7 +12,6 @@ use viaduct_am::Name;
 use viaduct_local::{Server, Side};
 use viaduct_measure::{ClientCounts, ContentionRow, LatencySummary, ServerKind};
 use viaduct_statistics::LogHistogram;
-use viaduct_vi_carrier::Statistics;
 
 use super::contention::Point;
 use super::failure_of;
@@ -158,7 +157,12 @@ fn count_clients(
         })?;
         counts.push(its);
     }
-    Ok(row(point, &counts, (before, after), window))
+    let served = Served {
+        connections_made: after.connections_made - before.connections_made,
+        found_full: after.found_full - before.found_full,
+        window,
+    };
+    Ok(row(point, &counts, &served))
 }
 
 /// Lets time pass, until Ctrl-C.
@@ -171,12 +175,17 @@ fn rest(span: Duration, interrupt: &Interrupt) {
     }
 }
 
-fn row(
-    point: &Point,
-    counts: &[ClientCounts],
-    (before, after): (Statistics, Statistics),
-    window: Duration,
-) -> ContentionRow {
+/// What whoever serves over VIs did in the window.
+#[derive(Debug)]
+pub(super) struct Served {
+    pub(super) connections_made: u64,
+    /// Messages that found a full queue.
+    pub(super) found_full: u64,
+    pub(super) window: Duration,
+}
+
+/// A row of what clients counted.
+pub(super) fn row(point: &Point, counts: &[ClientCounts], served: &Served) -> ContentionRow {
     let mut latencies_ns = LogHistogram::default();
     for its in counts {
         for (bin, count) in &its.latency_bins {
@@ -185,7 +194,7 @@ fn row(
     }
     let each = || counts.iter().map(ClientCounts::messages_s);
     let messages_s: f64 = each().sum();
-    let a_second = |count: u64| count as f64 / window.as_secs_f64();
+    let a_second = |count: u64| count as f64 / served.window.as_secs_f64();
     ContentionRow {
         server: point.server,
         frames: u32::from(point.frames),
@@ -195,8 +204,8 @@ fn row(
         mbyte_s: messages_s * f64::from(point.bytes) / 1e6,
         client_min_s: each().fold(f64::INFINITY, f64::min),
         client_max_s: each().fold(0.0, f64::max),
-        remaps_s: a_second(after.connections_made - before.connections_made),
-        nacks_s: a_second(after.found_full - before.found_full),
+        remaps_s: a_second(served.connections_made),
+        nacks_s: a_second(served.found_full),
         latency_us: LatencySummary::of_ns(&latencies_ns),
         links: Vec::new(),
         ends: None,

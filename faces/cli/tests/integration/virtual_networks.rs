@@ -898,3 +898,40 @@ fn faults_that_cannot_be_are_told() {
     ]);
     assert!(told.contains("sim:am-myrinet"), "{told}");
 }
+
+/// A client has 32 requests outstanding, so that by Little's law the mean latency is 32 over its
+/// rate; latencies are right to 6 %.
+#[test]
+fn clients_contend_for_a_host_with_vis() {
+    for (fabric, seconds) in [
+        ("sim:clan-pio", "0.01"),
+        ("sim:m-via", "0.01"),
+        ("sim:rnic-gen5", "0.001"),
+    ] {
+        let options = ["contention", "--on", fabric, "--server", "one,st"];
+        let options = [&options[..], &["--clients", "1,4", "--frames", "8"]].concat();
+        let options = [&options[..], &["--seconds", seconds]].concat();
+        let report = json(&options);
+        assert_eq!(report["rows"], json(&options)["rows"], "{fabric}");
+        let rows = report["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 4, "{fabric}");
+        for row in rows {
+            let number = |key: &str| row[key].as_f64().unwrap();
+            let outstanding = number("messages_s") * row["latency_us"]["mean"].as_f64().unwrap();
+            let wanted = 32.0 * number("clients") * 1e6;
+            assert!((outstanding / wanted - 1.0).abs() < 0.08, "{fabric}: {row}");
+            assert!(
+                number("client_min_s") > 0.8 * number("client_max_s"),
+                "{row}"
+            );
+        }
+        let rate = |row: usize| rows[row]["messages_s"].as_f64().unwrap();
+        // One server has work enough with one client, or nearly so.
+        assert!(
+            (0.9..1.6).contains(&(rate(1) / rate(0))),
+            "{fabric}: {rows:?}"
+        );
+    }
+    let error = failure(&["contention", "--on", "sim:clan-pio", "--server", "mt"]);
+    assert!(error.contains("not switched between"), "{error}");
+}
