@@ -49,6 +49,8 @@ pub(crate) struct Hosted {
     pub(crate) is_watching: bool,
     /// Whether somebody else says how far time may go: for programs that run elsewhere.
     pub(crate) is_driven: bool,
+    /// Waits for a time alone, since a stack waited for one last.
+    pub(crate) quiet_waits: u32,
     /// Their memory.
     pub(crate) memory_elsewhere: Option<Arc<dyn MemoryElsewhere>>,
     /// VIs that an event concerned; kept to be used again.
@@ -93,6 +95,7 @@ impl Hosted {
             is_watching: false,
             is_driven: false,
             memory_elsewhere: None,
+            quiet_waits: 0,
             touched: Vec::new(),
         }
     }

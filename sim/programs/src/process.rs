@@ -605,7 +605,13 @@ impl Process {
                 return false;
             }
             if cluster.is_quiet() {
-                // Generators alone end no wait but one for a time.
+                // Generators alone end no wait but one for a time. A program that looks in a loop
+                // for what nobody sends waits for nothing else: it lets go now and then, too.
+                cluster.programs.quiet_waits += 1;
+                if cluster.programs.quiet_waits >= EVENTS_MAX {
+                    cluster.programs.quiet_waits = 0;
+                    return false;
+                }
                 let is_over = until.is_some_and(|time| cluster.advance(time));
                 if is_over {
                     cluster.programs.tasks.end_wait_now(task);

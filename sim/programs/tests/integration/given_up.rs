@@ -1,12 +1,14 @@
-//! A program that armed an asynchronous wait, gave it up, and then waits as a blocking one.
+//! Waits that are given up: a program that armed an asynchronous one and then waits as a blocking
+//! one does, and a run that is stopped.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use viaduct_programs::{Process, SimulatedFabric, Simulation};
+use viaduct_programs::{Process, SimulatedFabric, Simulation, SimulationError};
 use viaduct_provider::via::Queue;
 use viaduct_provider::{CompletionError, Memory, Nic, ReturnCode, Vi};
 use viaduct_scenario::load_programs;
@@ -85,4 +87,26 @@ fn an_entry_that_was_awaited_can_be_waited_for() {
         (entry.queue, vi.try_receive().unwrap().unwrap().length)
     });
     assert_eq!((queue, length), (Queue::Receive, 5));
+}
+
+#[test]
+fn a_program_that_looks_in_a_loop_for_what_nobody_sends_is_stopped() {
+    let mut simulation = Simulation::new(load_programs("clan", None, 2).unwrap());
+    simulation.spawn(0, |process| {
+        let nic = Nic::open(process.fabric(), "sim0").unwrap();
+        let mut vi = nic.vi().build().unwrap();
+        // Nobody is ever connected with it. Without an end of its own the test would hang.
+        let end = process.now() + Duration::from_secs(60);
+        while process.now() < end {
+            let _ = vi.try_receive();
+            process.sleep(Duration::from_micros(1));
+        }
+    });
+    let looks = Cell::new(0);
+    simulation.stop_when(move || looks.replace(looks.get() + 1) >= 1);
+    let ended = simulation.run();
+    assert!(
+        matches!(ended, Err(SimulationError::Stopped { .. })),
+        "{ended:?}"
+    );
 }
