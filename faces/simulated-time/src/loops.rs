@@ -1,13 +1,13 @@
 //! Loops that make no call: a program that looks at memory until another has written there.
 //!
-//! A timer of the time that a thread has computed interrupts it. If it has made no call since the
-//! interruption before, and is within the same few instructions, or has made none for 0.2 s
-//! wherever it is, it is taken to wait for memory and gives the turn. A place where that has
-//! happened is known from then on: a finer timer, which runs while the thread has the turn, finds
-//! it there again after some 0.1 ms.
+//! A timer of the time that a thread has computed interrupts it. If three interruptions find it
+//! within the same few instructions and it has made no call between them, or if it has made none
+//! for 0.2 s wherever it is, it is taken to wait for memory and gives the turn. A place where that
+//! has happened is known from then on: a finer timer, which runs while the thread has the turn,
+//! finds it there again after some 0.2 ms.
 //!
-//! A loop that computes is taken for a wait as well, if it is short and takes two intervals. Others
-//! go on meanwhile, and it goes on when they wait for it: its clock may then depend on how fast the
+//! A loop that computes is taken for a wait as well, if it is short and takes that long. Others go
+//! on meanwhile, and it goes on when they wait for it: its clock may then depend on how fast the
 //! machine is, which the coordinator tells.
 
 use core::cell::Cell;
@@ -21,6 +21,10 @@ use crate::real;
 
 /// Computing between two looks at a thread. The system looks at its own pace, too: each 4 ms.
 const INTERVAL_NS: i64 = 25_000_000;
+/// Looks, without a call since the first, that find a thread within the same few instructions when
+/// it waits. Two would do on a machine of one's own: a virtual processor that is taken away counts
+/// as computing, and the thread may not have come to its next instruction.
+const LOOKS_MIN: u32 = 2;
 /// Looks after which a thread that has made no call is not computing, wherever it is.
 const LOOKS_MAX: u32 = 8;
 /// Between two looks at a thread that has the turn and has waited for memory before.
@@ -30,6 +34,8 @@ const KNOWN_LOOKS_MAX: u32 = 64;
 /// Computing between two such looks, without what they take, that counts: less may be a thread that
 /// did not run.
 const KNOWN_COMPUTED_NS: u64 = 20_000;
+/// Such looks one after the other until it waits; see [`LOOKS_MIN`].
+const KNOWN_FOUND_MIN: u32 = 3;
 /// Instructions of a loop: so many bytes from one to another.
 const LOOP_BYTES: u64 = 128;
 
@@ -44,14 +50,17 @@ struct Watch {
     /// At the look before this: what it had done, and where it was.
     activity: Cell<u64>,
     place: Cell<u64>,
-    /// Looks since it has done something.
+    /// Looks since it has done something, and the last of them that found it near the one before.
     looks: Cell<u32>,
+    near: Cell<u32>,
     /// Where it has waited for memory, the last first; 0: nowhere.
     known_places: Cell<[u64; PLACES]>,
     /// At the end of a fine look that has found it there: what it had computed.
     known_left_ns: Cell<Option<u64>>,
     known_activity: Cell<u64>,
     known_looks: Cell<u32>,
+    /// Looks that have found it there one after the other.
+    known_found: Cell<u32>,
 }
 
 thread_local! {
@@ -62,10 +71,12 @@ thread_local! {
             activity: Cell::new(u64::MAX),
             place: Cell::new(0),
             looks: Cell::new(0),
+            near: Cell::new(0),
             known_places: Cell::new([0; PLACES]),
             known_left_ns: Cell::new(None),
             known_activity: Cell::new(0),
             known_looks: Cell::new(0),
+            known_found: Cell::new(0),
         }
     };
 }
@@ -160,6 +171,7 @@ extern "C" fn after_wait() {
         {
             watch.known_left_ns.set(None);
             watch.known_looks.set(0);
+            watch.known_found.set(0);
             set(fine, KNOWN_INTERVAL_NS, 0);
         }
     });
@@ -198,10 +210,17 @@ impl Watch {
         let before = self.place.replace(place);
         if self.activity.replace(activity) != activity {
             self.looks.set(0);
+            self.near.set(0);
             return;
         }
         self.looks.set(self.looks.get() + 1);
-        if before.abs_diff(place) < LOOP_BYTES || self.looks.get() >= LOOKS_MAX {
+        let is_near = before.abs_diff(place) < LOOP_BYTES;
+        if !is_near && self.looks.get() < LOOKS_MAX {
+            self.near.set(0);
+            return;
+        }
+        self.near.set(self.near.get() + 1);
+        if self.near.get() >= LOOKS_MIN || self.looks.get() >= LOOKS_MAX {
             self.wait(place);
         }
     }
@@ -215,12 +234,16 @@ impl Watch {
             && known.any(|known| known.abs_diff(place) < LOOP_BYTES);
         if !is_there {
             self.known_left_ns.set(None);
+            self.known_found.set(0);
             return false;
         }
         let left = self.known_left_ns.get();
         if left.is_some_and(|left| computed_ns() - left >= KNOWN_COMPUTED_NS) {
-            self.wait(place);
-            return true;
+            self.known_found.set(self.known_found.get() + 1);
+            if self.known_found.get() >= KNOWN_FOUND_MIN {
+                self.wait(place);
+                return true;
+            }
         }
         self.known_left_ns.set(Some(computed_ns()));
         false
@@ -243,6 +266,7 @@ impl Watch {
             known[0] = place;
             self.known_places.set(known);
         }
+        self.near.set(0);
         viaduct_turns::await_memory();
     }
 }
