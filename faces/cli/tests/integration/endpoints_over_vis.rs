@@ -76,10 +76,8 @@ fn faults_strike_endpoints_over_vis() {
 
 #[test]
 fn what_needs_frames_is_told() {
-    for test in ["contention", "timesharing"] {
-        let told = failure(&[test, "--on", "sim:clan-pio"]);
-        assert!(told.contains("sim:am-myrinet"), "{told}");
-    }
+    let told = failure(&["timesharing", "--on", "sim:clan-pio"]);
+    assert!(told.contains("sim:am-myrinet"), "{told}");
     // Of several fabrics each would have to have it.
     let told = failure(&["logp", "--on", "sim:clan-pio,shm", "--fault", "loss 1 %"]);
     assert!(told.contains("`--fault`"), "{told}");
