@@ -34,6 +34,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::collective::Collective;
+use crate::texts::shortened;
 use crate::trace::Trace;
 
 pub use json::write_json;
@@ -220,8 +221,7 @@ impl fmt::Display for NodeName<'_> {
         match self.1.is_empty() {
             true => Ok(()),
             false => {
-                let shown: String = self.1.chars().take(48).collect();
-                write!(formatter, " `{}`", shown.escape_debug())
+                write!(formatter, " `{}`", shortened(self.1).escape_debug())
             }
         }
     }

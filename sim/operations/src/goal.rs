@@ -18,6 +18,9 @@
 //! start. A receive from -1 takes messages of any rank, one with tag -1 those with any tag. `cpu`
 //! and `nic` name a processor and an adapter of the rank's host.
 //!
+//! What an operation is called is its label, if that is more than a letter and a number, or else
+//! the last comment before it that has a line to itself.
+//!
 //! Both forms are read rank by rank, so that a long file needs no more memory than its graph.
 
 mod binary;

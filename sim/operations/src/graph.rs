@@ -2,8 +2,11 @@
 
 use core::fmt;
 use core::ops::Range;
+use std::sync::Arc;
 
 use thiserror::Error;
+
+use crate::texts::{Texts, one_line};
 
 /// As the peer of a receive: from any rank. As its tag: with any tag.
 pub const ANY: u32 = u32::MAX;
@@ -13,6 +16,9 @@ pub const OPERATIONS_MAX: usize = (1 << 31) - 1;
 
 /// Marks a dependency on the start of an operation, not on its end.
 const ON_START: u32 = 1 << 31;
+
+/// Stands for the label of an operation that has none.
+const NO_LABEL: u32 = u32::MAX;
 
 /// The number of an operation in its graph: those of rank 0 come first, in the order in which they
 /// were added.
@@ -141,6 +147,9 @@ pub struct Graph {
     waiters: Vec<u32>,
     /// The line of each operation in its text; empty if it had none.
     lines: Vec<u32>,
+    /// What each operation is called, by its place in `texts`; empty if none has a label.
+    labels: Vec<u32>,
+    texts: Texts,
     processors: u32,
     adapters: u32,
     has_wildcards: bool,
@@ -244,6 +253,14 @@ impl Graph {
         self.lines.get(id as usize).copied()
     }
 
+    /// What an operation is called where it comes from: its label, the name of a trace's step, the
+    /// round of a collective.
+    #[must_use]
+    pub fn label(&self, id: OperationId) -> Option<&Arc<str>> {
+        let number = *self.labels.get(id as usize)?;
+        (number != NO_LABEL).then(|| self.texts.text(number))
+    }
+
     /// An operation, as messages name it.
     #[must_use]
     pub fn name(&self, id: OperationId) -> OperationName {
@@ -252,6 +269,7 @@ impl Graph {
             rank,
             place: id - self.of_rank(rank).start,
             line: self.line(id),
+            label: self.label(id).cloned(),
             operation: self.operation(id),
         }
     }
@@ -274,14 +292,17 @@ impl Graph {
     #[must_use]
     pub fn state_bytes(&self) -> usize {
         self.kept.capacity() * size_of::<Kept>()
-            + (self.first.capacity() + self.waiters.capacity() + self.lines.capacity())
-                * size_of::<u32>()
+            + self.texts.state_bytes()
+            + [&self.first, &self.waiters, &self.lines, &self.labels]
+                .map(|numbers| numbers.capacity() * size_of::<u32>())
+                .iter()
+                .sum::<usize>()
     }
 }
 
 impl PartialEq for Graph {
-    /// Whether the operations and their dependencies are the same: where they stand in a text does
-    /// not count.
+    /// Whether the operations and their dependencies are the same: where they stand in a text and
+    /// what they are called there does not count.
     fn eq(&self, other: &Self) -> bool {
         self.first == other.first
             && self.operations().eq(other.operations())
@@ -289,8 +310,8 @@ impl PartialEq for Graph {
     }
 }
 
-/// An operation as messages name it: its rank, its place there, and its line.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// An operation as messages name it: its rank, its place there, its line and its label.
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OperationName {
     /// Its rank.
     pub rank: u32,
@@ -298,6 +319,8 @@ pub struct OperationName {
     pub place: u32,
     /// Its line, from 1, if it comes from a text.
     pub line: Option<u32>,
+    /// What it is called where it comes from.
+    pub label: Option<Arc<str>>,
     /// What it is.
     pub operation: Operation,
 }
@@ -308,6 +331,9 @@ impl fmt::Display for OperationName {
         match self.line {
             Some(line) => write!(formatter, "line {line}")?,
             None => write!(formatter, "operation {}", self.place)?,
+        }
+        if let Some(label) = &self.label {
+            write!(formatter, " `{label}`")?;
         }
         write!(formatter, ": {}", self.operation)
     }
@@ -364,6 +390,7 @@ pub struct Builder {
     /// Dependencies of the present rank, as (for whom it is waited, who waits).
     edges: Vec<(u32, u32)>,
     line: Option<u32>,
+    label: u32,
 }
 
 impl Builder {
@@ -381,12 +408,23 @@ impl Builder {
             graph,
             edges: Vec::new(),
             line: None,
+            label: NO_LABEL,
         }
     }
 
     /// The line at which the next operation stands. All operations have one, or none has.
     pub fn at_line(&mut self, line: u32) {
         self.line = Some(line);
+    }
+
+    /// What the operations from here on are called, as one line of at most 48 characters; an empty
+    /// label says that they have none.
+    pub fn set_label(&mut self, label: &str) {
+        let label = one_line(label);
+        self.label = match label.is_empty() {
+            true => NO_LABEL,
+            false => self.graph.texts.number(&label),
+        };
     }
 
     /// The rank to which operations are added.
@@ -442,6 +480,13 @@ impl Builder {
             adapter: operation.adapter,
         });
         self.graph.lines.extend(self.line);
+        // Labels take memory once there is one.
+        if self.label != NO_LABEL || !self.graph.labels.is_empty() {
+            self.graph
+                .labels
+                .resize(self.graph.kept.len() - 1, NO_LABEL);
+            self.graph.labels.push(self.label);
+        }
         let processors = u32::from(operation.processor) + 1;
         self.graph.processors = self.graph.processors.max(processors);
         let adapters = u32::from(operation.adapter) + 1;
@@ -510,10 +555,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operation_takes_at_most_48_bytes_with_two_dependencies_and_its_line() {
+    fn an_operation_takes_at_most_48_bytes_with_two_dependencies_its_line_and_its_label() {
         // Beside it, the count of what it waits for, and its place in a queue.
         let bytes =
-            size_of::<Kept>() + 2 * size_of::<u32>() + size_of::<u32>() + 2 * size_of::<u32>();
+            size_of::<Kept>() + 2 * size_of::<u32>() + 2 * size_of::<u32>() + 2 * size_of::<u32>();
         assert!(bytes <= 48, "{bytes}");
     }
 
@@ -538,6 +583,22 @@ mod tests {
         assert_eq!((graph.rank_of(2), graph.rank_of(3)), (0, 2));
         assert!(graph.of_rank(1).is_empty());
         assert!(graph.has_wildcards());
+    }
+
+    #[test]
+    fn an_operation_has_the_label_that_was_set_before_it() {
+        let mut builder = Builder::new(1);
+        for label in [None, Some("first"), None, Some("")] {
+            label.into_iter().for_each(|label| builder.set_label(label));
+            builder.add(Operation::compute(1)).unwrap();
+        }
+        let graph = builder.finish();
+        let labels = [0, 1, 2, 3].map(|id| graph.label(id).map(|label| &**label));
+        assert_eq!(labels, [None, Some("first"), Some("first"), None]);
+        assert_eq!(
+            graph.name(1).to_string(),
+            "rank 0, operation 1 `first`: calc 1"
+        );
     }
 
     #[test]

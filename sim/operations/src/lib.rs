@@ -17,7 +17,8 @@
 //!
 //! # Memory
 //!
-//! An operation takes 24 bytes and each dependency 4; the line that it had in its text 4 more.
+//! An operation takes 24 bytes and each dependency 4; the line that it had in its text 4 more, and
+//! so does a label.
 //!
 //! # Words
 //!
@@ -36,6 +37,7 @@ mod graph;
 pub mod loggops;
 mod matching;
 mod stalled;
+mod texts;
 pub mod trace;
 
 pub use dependencies::Dependencies;

@@ -59,8 +59,8 @@ impl Stalled {
                 is_ring = true;
                 break;
             }
-            chain.push(*name);
             rank = Some(name.operation.peer);
+            chain.push(name.clone());
         }
         Some(Self {
             operations: left,

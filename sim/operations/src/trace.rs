@@ -17,13 +17,13 @@ mod pairing;
 mod tests;
 
 use core::fmt;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use thiserror::Error;
 
 use crate::collective::{Algorithm, Collective, CollectiveError, PIECES};
 use crate::graph::{Graph, GraphError};
+use crate::texts::{Texts, shortened};
 
 /// The processor that handles messages; computations may have it, too.
 pub const MESSAGES: u8 = 0;
@@ -83,13 +83,12 @@ pub struct Steps {
     work: Vec<Work>,
     /// The number of each in its file.
     numbers: Vec<u64>,
-    /// The name of each, by its place in `words`.
+    /// The name of each, by its place in `texts`.
     names: Vec<u32>,
-    words: Vec<Box<str>>,
+    texts: Texts,
     /// Places of steps that a step waits for: those from `first_need` on.
     needs: Vec<u32>,
     first_need: Vec<u32>,
-    known: BTreeMap<Box<str>, u32>,
 }
 
 impl Steps {
@@ -117,14 +116,9 @@ impl Steps {
         needs: impl IntoIterator<Item = u32>,
     ) -> u32 {
         let place = self.work.len() as u32;
-        let next = self.words.len() as u32;
-        let name = *self.known.entry(name.into()).or_insert_with(|| {
-            self.words.push(name.into());
-            next
-        });
         self.work.push(work);
         self.numbers.push(number);
-        self.names.push(name);
+        self.names.push(self.texts.number(name));
         self.first_need.push(self.needs.len() as u32);
         self.needs.extend(needs);
         place
@@ -153,7 +147,7 @@ impl Steps {
     #[must_use]
     pub fn name(&self, place: u32) -> (u64, &str) {
         let place = place as usize;
-        (self.numbers[place], &self.words[self.names[place] as usize])
+        (self.numbers[place], self.texts.text(self.names[place]))
     }
 }
 
@@ -235,9 +229,6 @@ pub struct StepName {
     pub name: String,
 }
 
-/// Longest name that a message shows, characters.
-const NAME_MAX: usize = 48;
-
 impl fmt::Display for StepName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -248,13 +239,7 @@ impl fmt::Display for StepName {
         if self.name.is_empty() {
             return Ok(());
         }
-        let shown: String = self.name.chars().take(NAME_MAX).collect();
-        let more = if shown.len() < self.name.len() {
-            "..."
-        } else {
-            ""
-        };
-        write!(formatter, " `{}{more}`", shown.escape_debug())
+        write!(formatter, " `{}`", shortened(&self.name).escape_debug())
     }
 }
 

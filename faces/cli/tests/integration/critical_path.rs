@@ -89,6 +89,70 @@ fn an_application_is_explained_from_its_start_to_its_end() {
     insta::assert_snapshot!(told(EXCHANGE));
 }
 
+/// The same with names for what is done.
+fn named() -> String {
+    let named = EXCHANGE.replace("l1: calc 1500", "// forward <1>\nl1: calc 1500");
+    named
+        .replace("l2: send 100000b", "gradients: send 100000b")
+        .replace(
+            "l2 requires l1\n}\n\"\"\"",
+            "gradients requires l1\n}\n\"\"\"",
+        )
+}
+
+#[test]
+fn steps_are_called_as_in_their_source() {
+    let named = named();
+    let told = told(&named);
+    for expected in [
+        "forward <1>: computes 1500 ns",
+        "gradients: 100000 B to rank 0",
+    ] {
+        assert!(told.contains(expected), "{told}");
+    }
+    assert!(
+        told.contains("forward <1>: 8 B to rank 1"),
+        "as all below the comment: {told}"
+    );
+    let labels = |study| {
+        let object = object(study);
+        let steps = object["steps"].as_array().unwrap().iter();
+        steps
+            .map(|step| step["operation"]["label"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(labels(&named)[0], "forward <1>");
+    assert!(labels(EXCHANGE).iter().all(Value::is_null));
+    assert!(
+        labels(SLOW)
+            .iter()
+            .all(|label| label.as_str().unwrap().starts_with("round "))
+    );
+    let folder = Folder::with("study.toml", &named);
+    folder.succeed(&[
+        "why",
+        "study.toml",
+        "--critical-path",
+        "--report=a.html",
+        "--trace=a.trace",
+    ]);
+    assert!(
+        folder
+            .read("a.html")
+            .contains("forward &lt;1&gt;: computes 1500 ns")
+    );
+    let trace = fs::read(folder.join("a.trace")).unwrap();
+    let name = b"forward <1>: computes 1500 ns";
+    assert!(trace.windows(name.len()).any(|part| part == name));
+    // What stops names them, too.
+    let stuck = named.replace("l1: recv 8b from 0 tag 7", "l1: recv 8b from 0 tag 6");
+    let output = Folder::with("study.toml", &stuck).run(&["run", "study.toml", "--no-out"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = text(&output.stderr);
+    let send = "rank 0, line 6 `forward <1>`: send 8b to 1 with tag 7";
+    assert!(error.contains(send), "{error}");
+}
+
 #[test]
 fn all_ways_to_cut_the_path_add_up_to_the_makespan() {
     for study in [EXCHANGE, SLOW] {

@@ -49,6 +49,9 @@ impl Folded {
     /// A rank gives its vector to its neighbour, if that stands for it: the number to go on with.
     fn begin(&self, plan: &mut Plan, rank: u32, all: Blocks) -> Result<Option<u32>, GraphError> {
         let number = self.number(rank);
+        if self.more == 0 {
+            return Ok(number);
+        }
         match number {
             None => plan.send(rank + 1, all)?,
             Some(number) if number < self.more => plan.receive(rank - 1, all, Use::Add)?,
@@ -77,6 +80,8 @@ pub(super) fn recursive_doubling(plan: &mut Plan, rank: u32) -> Result<(), Graph
             plan.receive(peer, all, Use::Add)?;
             plan.end_step();
         }
+    } else {
+        plan.skip(folded.steps);
     }
     folded.end(plan, rank, all)
 }
@@ -111,6 +116,8 @@ pub(super) fn rabenseifner(plan: &mut Plan, rank: u32) -> Result<(), GraphError>
             plan.receive(folded.rank(peer), have(peer), Use::Place)?;
             plan.end_step();
         }
+    } else {
+        plan.skip(2 * folded.steps);
     }
     folded.end(plan, rank, all)
 }

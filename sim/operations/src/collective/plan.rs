@@ -62,6 +62,9 @@ pub(super) struct Plan {
     /// Operations of the step before, and of the present one.
     before: Vec<u32>,
     present: Vec<u32>,
+    /// The round of the present step, from 1; of each that was reached its name.
+    round: usize,
+    rounds: Vec<String>,
 }
 
 impl Plan {
@@ -80,6 +83,8 @@ impl Plan {
             parts: keeps_parts.then(Vec::new),
             before: Vec::new(),
             present: Vec::new(),
+            round: 1,
+            rounds: Vec::new(),
         }
     }
 
@@ -169,6 +174,10 @@ impl Plan {
         blocks: Blocks,
         usage: Option<Use>,
     ) -> Result<(), GraphError> {
+        while self.rounds.len() < self.round {
+            self.rounds.push(format!("round {}", self.rounds.len() + 1));
+        }
+        self.builder.set_label(&self.rounds[self.round - 1]);
         let before = core::mem::take(&mut self.before);
         let place = self.add(operation, blocks, usage, &before)?;
         self.before = before;
@@ -180,6 +189,22 @@ impl Plan {
     pub(super) fn end_step(&mut self) {
         core::mem::swap(&mut self.before, &mut self.present);
         self.present.clear();
+        self.round += 1;
+    }
+
+    /// The rank has no part in so many rounds.
+    pub(super) fn skip(&mut self, rounds: u32) {
+        self.round += rounds as usize;
+    }
+
+    /// The present step is, or is part of, this round.
+    pub(super) fn in_round(&mut self, round: u32) {
+        self.round = round as usize;
+    }
+
+    /// What is passed on and taken from here on is called so.
+    pub(super) fn set_label(&mut self, label: &str) {
+        self.builder.set_label(label);
     }
 
     /// Sends a block with a tag once others have ended.
@@ -230,6 +255,7 @@ impl Plan {
     pub(super) fn next_rank(&mut self) {
         self.before.clear();
         self.present.clear();
+        self.round = 1;
         self.builder.next_rank();
     }
 

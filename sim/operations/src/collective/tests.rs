@@ -109,6 +109,11 @@ impl Followed<'_> {
     fn receives(&mut self, message: OperationId, receive: OperationId) {
         let (send, taken) = (self.graph.operation(message), self.graph.operation(receive));
         assert_eq!(send.amount, taken.amount, "{}", self.graph.name(receive));
+        let label = self.graph.label(message);
+        assert!(
+            label.is_some() && label == self.graph.label(receive),
+            "of one round"
+        );
         let rank = self.graph.rank_of(receive) as usize;
         let carried = core::mem::take(&mut self.carried[message as usize]);
         let numbers = self.numbers(receive);
@@ -212,6 +217,37 @@ fn every_rank_ends_with_what_it_should() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn operations_say_their_round() {
+    let last = |collective, algorithm, ranks| {
+        let request = Request {
+            algorithm,
+            pieces: 3,
+            ..Request::usual(collective, ranks, 4_096)
+        };
+        let graph = graph(&request).expect("it is right");
+        let rounds = graph.operations().filter_map(|(id, _)| graph.label(id));
+        let number = |it: &std::sync::Arc<str>| it.strip_prefix("round ")?.parse::<u32>().ok();
+        rounds.filter_map(number).max()
+    };
+    use Algorithm::{Binomial, DoubleTree, Rabenseifner, RecursiveDoubling, Ring};
+    for (algorithm, ranks, rounds) in [
+        (Ring, 6, Some(10)),
+        (RecursiveDoubling, 8, Some(3)),
+        // Those beyond a power of two give what they have before, and get the result behind.
+        (RecursiveDoubling, 9, Some(5)),
+        (Rabenseifner, 8, Some(6)),
+        (Rabenseifner, 9, Some(8)),
+        (DoubleTree, 8, None),
+    ] {
+        let found = last(Collective::AllReduce, algorithm, ranks);
+        assert_eq!(found, rounds, "{algorithm} of {ranks}");
+    }
+    for collective in [Collective::Broadcast, Collective::Reduce] {
+        assert_eq!(last(collective, Binomial, 9), Some(4));
     }
 }
 

@@ -12,13 +12,20 @@ fn binomial(ranks: u32, rank: u32) -> (Option<u32>, Vec<u32>) {
     (above, below.map(|it| it as u32).collect())
 }
 
+/// In which round of a broadcast a rank tells one below it.
+fn round_between(above: u32, below: u32) -> u32 {
+    (below - above).ilog2() + 1
+}
+
 pub(super) fn broadcast(plan: &mut Plan, rank: u32) -> Result<(), GraphError> {
     let (above, below) = binomial(plan.ranks, rank);
     if let Some(above) = above {
+        plan.in_round(round_between(above, rank));
         plan.receive(above, Blocks::one(0), Use::Place)?;
         plan.end_step();
     }
     for to in below {
+        plan.in_round(round_between(rank, to));
         plan.send(to, Blocks::one(0))?;
     }
     Ok(())
@@ -26,12 +33,18 @@ pub(super) fn broadcast(plan: &mut Plan, rank: u32) -> Result<(), GraphError> {
 
 pub(super) fn reduce(plan: &mut Plan, rank: u32) -> Result<(), GraphError> {
     let (above, below) = binomial(plan.ranks, rank);
+    // A broadcast backwards.
+    let rounds = plan.ranks.next_power_of_two().ilog2();
     for from in below.into_iter().rev() {
+        plan.in_round(rounds + 1 - round_between(rank, from));
         plan.receive(from, Blocks::one(0), Use::Add)?;
     }
     plan.end_step();
     match above {
-        Some(above) => plan.send(above, Blocks::one(0)),
+        Some(above) => {
+            plan.in_round(rounds + 1 - round_between(above, rank));
+            plan.send(above, Blocks::one(0))
+        }
         None => Ok(()),
     }
 }
@@ -98,6 +111,7 @@ pub(super) fn double_tree(plan: &mut Plan, rank: u32) -> Result<(), GraphError> 
     let pieces = plan.blocks / 2;
     for piece in 0..pieces {
         for (tree, place) in (0..).zip(&places) {
+            plan.set_label(&format!("piece {} of tree {}", piece + 1, tree + 1));
             let block = tree * pieces + piece;
             let [up, down] = TAGS[tree as usize];
             let mut there = Vec::new();

@@ -60,6 +60,8 @@ struct Reader {
     next: u32,
     is_in_comment: bool,
     labels: BTreeMap<String, u32>,
+    /// The last comment that had a line to itself in this rank.
+    heading: String,
 }
 
 impl Reader {
@@ -91,9 +93,14 @@ impl Reader {
     }
 
     fn read(&mut self, line: &str) -> Result<(), String> {
+        let comment = line.trim_start().strip_prefix("//");
+        let comment = comment.filter(|_| !self.is_in_comment);
         let without = self.without_comments(line)?;
         let statement = without.trim();
         if statement.is_empty() {
+            if let Some(comment) = comment {
+                comment.trim().clone_into(&mut self.heading);
+            }
             return Ok(());
         }
         let mut words = Words::new(statement);
@@ -182,6 +189,7 @@ impl Reader {
         }
         words.expect("{")?;
         self.rank = Some(number);
+        self.heading.clear();
         self.next += 1;
         words.end()
     }
@@ -220,6 +228,8 @@ impl Reader {
         let operation = operation(word, &mut words)?;
         words.end()?;
         builder.at_line(self.line);
+        let word = label.filter(|label| is_word(label));
+        builder.set_label(word.unwrap_or(&self.heading));
         let place = builder.add(operation).map_err(|error| error.to_string())?;
         if let Some(label) = label {
             self.labels.insert(label.to_owned(), place);
@@ -246,6 +256,11 @@ fn check_label(label: &str) -> Result<(), String> {
     Err(format!(
         "a label is a letter, then letters, digits and `_`, not `{shown}`"
     ))
+}
+
+/// Whether a label says something: `l17` does not.
+fn is_word(label: &str) -> bool {
+    label.bytes().skip(1).any(|it| !it.is_ascii_digit())
 }
 
 fn operation(word: &str, words: &mut Words<'_>) -> Result<Operation, String> {
@@ -422,7 +437,8 @@ fn excerpt(text: &str) -> String {
     }
 }
 
-/// Writes a graph as a GOAL text; it is read again as an equal graph.
+/// Writes a graph as a GOAL text; it is read again as an equal graph. Labels are comments, each
+/// above the operations that have it.
 ///
 /// # Errors
 ///
@@ -433,8 +449,14 @@ pub fn write_text(graph: &Graph, target: &mut dyn Write) -> io::Result<()> {
         writeln!(target, "rank {rank} {{")?;
         let all = graph.of_rank(rank);
         let label = |id: u32| id - all.start + 1;
+        let mut heading = None;
         for id in all.clone() {
             let operation = graph.operation(id);
+            if graph.label(id) != heading {
+                heading = graph.label(id);
+                let comment = heading.map_or(String::new(), |text| format!(" {text}"));
+                writeln!(target, "//{comment}")?;
+            }
             write!(target, "l{}: ", label(id))?;
             let amount = operation.amount;
             let or_any = |number: u32| match number {

@@ -131,6 +131,7 @@ impl Expansion<'_> {
         for place in order.iter().copied() {
             needs.clear();
             needs.extend(steps.needs(place).iter().map(|need| ends[*need as usize]));
+            self.builder.set_label(steps.name(place).1);
             let added = match steps.work(place) {
                 Work::Together(together) => {
                     self.add_collective(rank, place, together, &mut needs)?

@@ -68,6 +68,27 @@ const fn alone(bytes: u64) -> u64 {
 }
 
 #[test]
+fn operations_are_called_as_their_steps() {
+    let mut steps = Steps::default();
+    steps.add(compute(1), 5, "forward\n1", []);
+    steps.add(together(Collective::AllReduce, 2, 0), 6, "gradients", [0]);
+    let steps = Arc::new(steps);
+    let graph = graph(
+        &trace(&[&steps; 2].map(Arc::clone), &[&[0, 1]]),
+        &Options::default(),
+    );
+    let graph = graph.expect("it is right");
+    let label = |id| graph.label(id).map(|label| &**label);
+    assert_eq!(label(0), Some("forward 1"));
+    assert!(
+        graph
+            .of_rank(1)
+            .skip(1)
+            .all(|id| label(id) == Some("gradients"))
+    );
+}
+
+#[test]
 fn a_step_takes_its_computations_and_its_collectives() {
     let works = [
         compute(7_000),

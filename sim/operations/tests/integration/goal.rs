@@ -51,6 +51,51 @@ fn a_text_is_read_and_written_and_read_again() {
 }
 
 #[test]
+fn an_operation_is_called_by_its_label_or_the_comment_above() {
+    let text = "\
+num_ranks 2
+// the file
+rank 0 {
+l1: calc 1
+// forward
+l2: calc 2
+optimizer: calc 3
+/* beside
+// the point */
+calc 4
+//
+calc 5
+// backward
+}
+rank 1 {
+calc 6
+}
+";
+    let graph = parse_text(text).expect("it is right");
+    let labels = |graph: &Graph| -> Vec<Option<String>> {
+        let labels = graph.operations().map(|(id, _)| graph.label(id));
+        labels
+            .map(|label| label.map(|label| label.to_string()))
+            .collect()
+    };
+    let expected = [None, Some("forward"), Some("optimizer"), Some("forward")];
+    let expected = expected.into_iter().chain([None, None]);
+    let expected: Vec<Option<String>> = expected.map(|it| it.map(str::to_owned)).collect();
+    assert_eq!(labels(&graph), expected);
+    let mut text = Vec::new();
+    write_text(&graph, &mut text).expect("it is right");
+    let text = String::from_utf8(text).expect("it is right");
+    assert_eq!(
+        labels(&parse_text(&text).expect("it is right")),
+        expected,
+        "{text}"
+    );
+    // A binary file has no place for them.
+    let again = read_binary(&mut Cursor::new(binary(&graph))).expect("it is right");
+    assert!(again == graph && labels(&again).iter().all(Option::is_none));
+}
+
+#[test]
 fn a_binary_file_has_the_layout_of_loggopsim() {
     let text =
         "num_ranks 1\nrank 0 {\nl1: calc 5 cpu 1\nl2: send 8b to 0 tag 7\nl2 requires l1\n}\n";

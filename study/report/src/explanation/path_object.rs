@@ -23,7 +23,7 @@ struct Document<'a> {
     parts: Vec<PartObject>,
     ranks_on_path: Vec<RankObject>,
     moving_ps: u64,
-    steps: Vec<StepObject>,
+    steps: Vec<StepObject<'a>>,
     violations: &'a [String],
 }
 
@@ -44,7 +44,7 @@ struct RankObject {
 }
 
 #[derive(Serialize)]
-struct StepObject {
+struct StepObject<'a> {
     kind: &'static str,
     rank: u32,
     host: u32,
@@ -52,7 +52,7 @@ struct StepObject {
     begin_ps: u64,
     time_ps: u64,
     waited_ps: u64,
-    operation: OperationObject,
+    operation: OperationObject<'a>,
     /// Of a message.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<Message>,
@@ -61,10 +61,11 @@ struct StepObject {
 }
 
 #[derive(Serialize)]
-struct OperationObject {
+struct OperationObject<'a> {
     rank: u32,
     number: u32,
     line: Option<u32>,
+    label: Option<&'a str>,
     /// As in a GOAL file.
     text: String,
 }
@@ -114,8 +115,8 @@ pub fn critical_path_document(explained: &ExplainedPath<'_>) -> String {
 }
 
 impl ExplainedPath<'_> {
-    fn step_object(&self, step: &Step) -> StepObject {
-        let operation = step.operation;
+    fn step_object<'step>(&self, step: &'step Step) -> StepObject<'step> {
+        let operation = &step.operation;
         let (kind, message, stages) = match &step.doing {
             Doing::Compute { .. } => ("compute", None, &[][..]),
             Doing::Post => ("send", None, &[][..]),
@@ -144,6 +145,7 @@ impl ExplainedPath<'_> {
                 rank: operation.rank,
                 number: operation.place,
                 line: operation.line,
+                label: operation.label.as_deref(),
                 text: operation.operation.to_string(),
             },
             message: message.map(|message| message_object(self.config, message)),

@@ -121,9 +121,9 @@ pub(crate) fn what(step: &Step) -> String {
         Some(line) => format!(" (line {line})"),
         None => String::new(),
     };
-    match &step.doing {
-        Doing::Compute { .. } => format!("computes {} ns{place}", operation.amount),
-        Doing::Post => format!("posts {size} for rank {peer}{place}"),
+    let what = match &step.doing {
+        Doing::Compute { .. } => format!("computes {} ns", operation.amount),
+        Doing::Post => format!("posts {size} for rank {peer}"),
         Doing::Message { part, message, .. } => {
             let number = number_of(*message);
             let what = match *part {
@@ -131,9 +131,13 @@ pub(crate) fn what(step: &Step) -> String {
                 "clearance" => format!("tells rank {} to send", step.operation.rank),
                 _ => format!("{size} to rank {peer}"),
             };
-            format!("{what}: message {number}{place}")
+            format!("{what}: message {number}")
         }
-        Doing::Leave => format!("{size} for rank {peer} leave{place}"),
-        Doing::Local => format!("{size} to rank {peer}, of the same host{place}"),
+        Doing::Leave => format!("{size} for rank {peer} leave"),
+        Doing::Local => format!("{size} to rank {peer}, of the same host"),
+    };
+    match &step.operation.label {
+        Some(label) => format!("{label}: {what}{place}"),
+        None => what + &place,
     }
 }
