@@ -344,6 +344,7 @@ const WALLS: &[Wall] = &[
             "viaduct-operations",
             "viaduct-programs",
             "viaduct-provider",
+            "viaduct-rdma",
             "viaduct-report",
             "viaduct-scenario",
             "viaduct-shm",

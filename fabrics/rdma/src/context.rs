@@ -1,6 +1,7 @@
 //! Opened devices, and the objects that are made from them.
 
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 use viaduct_core::verbs::Result;
 pub use viaduct_core::verbs::{AsyncElement, AsyncEvent};
@@ -40,13 +41,15 @@ impl Context {
         })
     }
 
-    /// The next asynchronous event. Waits for one unless the descriptor is `O_NONBLOCK`.
+    /// The next asynchronous event. Waits for one, for so long at most, unless the descriptor is
+    /// `O_NONBLOCK`.
     ///
     /// # Errors
     ///
-    /// EAGAIN when there is no event and the descriptor does not block, EINTR after a signal.
-    pub fn next_async_event(&self) -> Result<AsyncEvent> {
-        engine::await_event(|| self.async_fd(), || self.try_next_async_event())
+    /// EAGAIN when the time is over, or there is no event and the descriptor does not block; EINTR
+    /// after a signal.
+    pub fn next_async_event(&self, limit: Option<Duration>) -> Result<AsyncEvent> {
+        engine::await_event(|| self.async_fd(), limit, || self.try_next_async_event())
     }
 
     /// The same, without waiting, whatever the descriptor is set to.

@@ -5,8 +5,8 @@
 //! devices() -> Device        open -> Context           attributes, port, gid, partition_key
 //! Context                    allocate_protection_domain, create_completion_channel,
 //!                            create_completion_queue, next_async_event
-//! ProtectionDomain           register_memory, create_queue_pair, create_shared_receive_queue,
-//!                            create_address_handle
+//! ProtectionDomain           register_memory, allocate, create_queue_pair,
+//!                            create_shared_receive_queue, create_address_handle
 //! QueuePair                  modify, query, post_send, post_sends, post_receive
 //! CompletionQueue            poll, arm, resize
 //! CompletionChannel          fd, next_event
@@ -52,5 +52,5 @@ pub use error::of_system;
 pub use faults::{FaultError, parse_faults};
 pub use pair::{DatagramDestination, QueuePair, QueuePairOptions, ReceiveRequest, SendRequest};
 pub use queues::{CompletionChannel, CompletionQueue, CompletionQueueOptions, SharedReceiveQueue};
-pub use region::{AddressHandle, MemoryRegion, ProtectionDomain};
+pub use region::{AddressHandle, Buffer, MemoryRegion, ProtectionDomain};
 pub use viaduct_core::verbs::{self, Error, Result};

@@ -1,6 +1,7 @@
 //! Completion channels, completion queues and shared receive queues.
 
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 use viaduct_core::verbs::notices::Owner;
 use viaduct_core::verbs::{self, Completion, Result, SharedReceiveAttributes};
@@ -25,14 +26,16 @@ impl CompletionChannel {
         })
     }
 
-    /// The next event: the cookie of a completion queue. Waits for one unless the descriptor is
-    /// `O_NONBLOCK`. Each must be acknowledged by [`CompletionQueue::acknowledge_events`].
+    /// The next event: the cookie of a completion queue. Waits for one, for so long at most, unless
+    /// the descriptor is `O_NONBLOCK`. Each must be acknowledged by
+    /// [`CompletionQueue::acknowledge_events`].
     ///
     /// # Errors
     ///
-    /// EAGAIN when there is no event and the descriptor does not block, EINTR after a signal.
-    pub fn next_event(&self) -> Result<u64> {
-        engine::await_event(|| self.fd(), || self.try_next_event())
+    /// EAGAIN when the time is over, or there is no event and the descriptor does not block; EINTR
+    /// after a signal.
+    pub fn next_event(&self, limit: Option<Duration>) -> Result<u64> {
+        engine::await_event(|| self.fd(), limit, || self.try_next_event())
     }
 
     /// The same, without waiting, whatever the descriptor is set to: for whoever waits at the

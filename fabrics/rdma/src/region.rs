@@ -1,5 +1,7 @@
 //! Protection domains, memory regions and address handles.
 
+use std::cell::UnsafeCell;
+
 use viaduct_core::verbs::{AddressAttributes, Result, SharedReceiveAttributes};
 
 use crate::engine::{Key, engine};
@@ -37,6 +39,26 @@ impl ProtectionDomain {
         let objects = &mut engine()?.objects;
         let (key, memory_key) = objects.register_memory(self.key, address, length, iova, access)?;
         Ok(MemoryRegion { key, memory_key })
+    }
+
+    /// Memory of this program that is open to requests, zeroed.
+    ///
+    /// # Errors
+    ///
+    /// As [`ProtectionDomain::register_memory`].
+    pub fn allocate(&self, bytes: usize, access: u32) -> Result<Buffer> {
+        let words = bytes.div_ceil(8).max(1);
+        let memory: Box<[_]> = (0..words).map(|_| UnsafeCell::new(0_u64)).collect();
+        // Requests reach it by its address alone.
+        let address = memory.as_ptr().expose_provenance() as u64;
+        // SAFETY: the memory stays where it is until the buffer is dropped, which deregisters it
+        // first, and nobody has a reference into it.
+        let region = unsafe { self.register_memory(address, bytes as u64, address, access)? };
+        Ok(Buffer {
+            region,
+            memory,
+            bytes,
+        })
     }
 
     /// Makes a shared receive queue. `cookie` names it in asynchronous events.
@@ -132,6 +154,53 @@ impl MemoryRegion {
     /// EINVAL when it is gone already.
     pub fn deregister(&self) -> Result<()> {
         engine()?.objects.deregister_memory(self.key)
+    }
+}
+
+/// Memory of a program that is open to requests, until this is dropped. Whoever reads it by its
+/// address while a request or a peer writes there reads a mixture.
+#[derive(Debug)]
+pub struct Buffer {
+    region: MemoryRegion,
+    memory: Box<[UnsafeCell<u64>]>,
+    bytes: usize,
+}
+
+// SAFETY: the bytes are reached by their address alone, and by no reference.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// Its first byte, as requests call it.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.memory.as_ptr().addr() as u64
+    }
+
+    /// `lkey` and `rkey`.
+    #[must_use]
+    pub const fn memory_key(&self) -> u32 {
+        self.region.memory_key()
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // A child that was forked has its parent's memory, but not its regions.
+        let _ = self.region.deregister();
     }
 }
 

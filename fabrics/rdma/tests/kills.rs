@@ -1,5 +1,6 @@
 //! A peer is killed at random moments, with sends, writes, reads and atomics under way: everything
-//! that was posted completes, nobody hangs, and nothing is left behind.
+//! that was posted completes, nobody hangs, and nothing is left behind. What a peer sent before it
+//! left is heard.
 
 #[path = "conformance/station.rs"]
 #[allow(dead_code, reason = "shared with the conformance suite")]
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use station::{ALL, Local, Post, Remote, Station};
 use viaduct_rdma::verbs::flags::send;
-use viaduct_rdma::verbs::{CompletionStatus, SendOpcode};
+use viaduct_rdma::verbs::{CompletionStatus, QueuePairType, SendOpcode};
 
 /// Rounds, unless `VIADUCT_KILLS` says otherwise.
 const ROUNDS: u64 = 40;
@@ -25,8 +26,11 @@ fn main() -> ExitCode {
     }
     if arguments.iter().any(|word| word == "--list") {
         println!("peers_killed_at_any_moment_leave_nothing: test");
+        println!("what_a_peer_sent_before_it_left_is_heard: test");
         return ExitCode::SUCCESS;
     }
+    leave();
+    println!("test what_a_peer_sent_before_it_left_is_heard ... ok");
     let rounds = std::env::var("VIADUCT_KILLS").ok();
     let rounds = rounds.and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
@@ -54,6 +58,36 @@ fn main() -> ExitCode {
     assert!(statuses[CompletionStatus::RetryExceededError as usize] > 0);
     println!("test peers_killed_at_any_moment_leave_nothing ... ok");
     ExitCode::SUCCESS
+}
+
+/// A peer sends its first message, and is gone before its link was heard of.
+fn leave() {
+    let (mut stays, mut leaves) = (Remote::start(), Remote::start());
+    let datagrams = QueuePairType::Ud as u64;
+    let numbers = [&mut stays, &mut leaves].map(|side| side.done("pair", &[datagrams, 1, 64])[0]);
+    for side in [&mut stays, &mut leaves] {
+        side.done("up", &[0, 0, u64::from(ALL), 8, 2, 7]);
+    }
+    stays.receive(5, 0, 4096);
+    signal(&stays, libc::SIGSTOP);
+    leaves.set_words(0, &[77]);
+    leaves.send(Post {
+        opcode: u64::from(SendOpcode::Send.number()),
+        flags: send::SIGNALED,
+        length: 8,
+        to: numbers[0],
+        ..Post::default()
+    });
+    assert_eq!(leaves.sent().status, 0);
+    drop(leaves);
+    signal(&stays, libc::SIGCONT);
+    assert_eq!(stays.received().source, numbers[1]);
+    assert_eq!(stays.words(40, 1), [77]);
+}
+
+fn signal(to: &Remote, signal: i32) {
+    // SAFETY: the call takes numbers alone, and the child is not waited for yet.
+    assert_eq!(unsafe { libc::kill(to.child.id() as i32, signal) }, 0);
 }
 
 /// Descriptors and mappings, when they are as few as `wanted`, or after a while.

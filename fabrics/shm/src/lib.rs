@@ -208,6 +208,8 @@ use viaduct_provider::{
     Result, ReturnCode, ViHandle, ViInformation,
 };
 
+pub use wait::spin_time;
+
 use viaduct_processes::{cma, copy, deadline, rendezvous, segment};
 
 use crate::host::Host;

@@ -255,7 +255,7 @@ impl Spin {
 const SPIN_US: u64 = 20;
 
 /// How long a wait looks before it sleeps.
-fn spin_time() -> Duration {
+pub fn spin_time() -> Duration {
     static TIME: OnceLock<Duration> = OnceLock::new();
     *TIME.get_or_init(|| {
         let set = std::env::var_os("VIADUCT_SPIN_US");

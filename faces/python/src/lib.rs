@@ -33,8 +33,8 @@ mod _native {
     use super::network::Network;
     #[pymodule_export]
     use super::programs::{
-        Accounted, Buffer, Completion, CompletionQueue, Host, Operation, QueuePair, Region, Vi,
-        Window, WorkCompletion, run_here, run_simulated, seconds,
+        Accounted, Buffer, Completion, CompletionQueue, Host, Operation, QueuePair, Region,
+        SharedReceiveQueue, Vi, Window, WorkCompletion, run_here, run_simulated, seconds,
     };
     #[pymodule_export]
     use super::run::Run;

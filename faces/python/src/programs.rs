@@ -5,7 +5,7 @@
 //!        program.rs     a generator: resumed with results, or with what was raised
 //!        operation.rs   what a program yields                waiting.rs  how it comes about
 //! host.rs, vi.rs, queue.rs, and bytes.rs: buffer.rs, window.rs   what a program holds
-//! pair.rs: device.rs, join.rs, region.rs, work.rs   the same of queue pairs
+//! pair.rs: device.rs, address.rs, join.rs, receives.rs, region.rs, work.rs   of queue pairs
 //! meeting.rs     how ends are connected                aside.rs   calls that block, for programs
 //! home.rs        whose turn it is, and where things of a simulation end
 //! account.rs     all messages of a simulation: tables, pages, explanations
@@ -15,6 +15,7 @@
 //! yields. Nothing of Python runs on a stack of the simulation: programs are its futures.
 
 mod account;
+mod address;
 mod aside;
 mod buffer;
 mod bytes;
@@ -28,6 +29,7 @@ mod pair;
 mod program;
 mod queue;
 mod real;
+mod receives;
 mod region;
 mod simulated;
 mod vi;
@@ -49,6 +51,7 @@ pub(crate) use operation::Operation;
 pub(crate) use pair::QueuePair;
 pub(crate) use queue::CompletionQueue;
 pub(crate) use real::run_here;
+pub(crate) use receives::SharedReceiveQueue;
 pub(crate) use region::Region;
 pub(crate) use simulated::run_simulated;
 pub(crate) use vi::{Completion, Vi};
@@ -56,10 +59,26 @@ pub(crate) use window::Window;
 pub(crate) use work::WorkCompletion;
 
 /// Something of a simulated host, or of this machine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum On<S, R> {
     Simulated(S),
     Real(R),
+}
+
+impl<S, R> On<S, R> {
+    pub(crate) const fn simulated(&self) -> Option<&S> {
+        match self {
+            Self::Simulated(thing) => Some(thing),
+            Self::Real(_) => None,
+        }
+    }
+
+    pub(crate) const fn real(&self) -> Option<&R> {
+        match self {
+            Self::Simulated(_) => None,
+            Self::Real(thing) => Some(thing),
+        }
+    }
 }
 
 /// The same words for both.

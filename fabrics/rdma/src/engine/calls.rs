@@ -1,5 +1,7 @@
 //! Calls that do more than ask the objects: they wait, or look after what is under way.
 
+use std::time::{Duration, Instant};
+
 use viaduct_core::verbs::{QueuePairAttributes, QueuePairState, QueuePairType, SendRequest};
 
 use super::*;
@@ -23,12 +25,14 @@ pub(crate) fn nothing_yet() -> Error {
     Error::new(libc::EAGAIN, "there is no event yet")
 }
 
-/// Waits until there is an event, unless the descriptor does not block. Its counter is read by
-/// whoever takes the event, so that no two wait for one.
+/// Waits until there is an event, for so long at most, unless the descriptor does not block. Its
+/// counter is read by whoever takes the event, so that no two wait for one.
 pub(crate) fn await_event<T>(
     descriptor: impl Fn() -> RawFd,
+    limit: Option<Duration>,
     next: impl Fn() -> Result<T>,
 ) -> Result<T> {
+    let begun = Instant::now();
     loop {
         match next() {
             Err(error) if error.errno() == libc::EAGAIN => {}
@@ -48,9 +52,18 @@ pub(crate) fn await_event<T>(
             events: libc::POLLIN,
             revents: 0,
         };
+        let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()));
+        // Rounded up: a wait that ends early would be begun again and again.
+        let milliseconds = left.map_or(-1, |left| {
+            i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
+        });
         // SAFETY: one descriptor.
-        if unsafe { libc::poll(&raw mut waited, 1, -1) } < 0 {
+        let ready = unsafe { libc::poll(&raw mut waited, 1, milliseconds) };
+        if ready < 0 {
             return Err(of_system(std::io::Error::last_os_error()));
+        }
+        if ready == 0 && left.is_some_and(|left| left.is_zero()) {
+            return Err(nothing_yet());
         }
     }
 }

@@ -130,7 +130,7 @@ pub(crate) fn serve() {
 
 /// A station in another process.
 pub(crate) struct Remote {
-    child: Child,
+    pub(crate) child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }

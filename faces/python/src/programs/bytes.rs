@@ -2,8 +2,10 @@
 
 use std::ffi::c_int;
 
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
 
 /// The methods of a class whose objects are bytes, beside its own. `bytes` of the class gives the
 /// address and the length, or why nobody may look at them now.
@@ -82,4 +84,19 @@ pub(super) unsafe fn fill(
         0 => Ok(()),
         _ => Err(PyErr::fetch(exporter.py())),
     }
+}
+
+/// What a peer gave to be reached by, as bytes: `what` says of what it is, and who gave it.
+pub(crate) fn token<const BYTES: usize>(
+    token: &Bound<'_, PyAny>,
+    what: &str,
+) -> PyResult<[u8; BYTES]> {
+    let bytes: Vec<u8> = PyMemoryView::from(token)
+        .and_then(|view| view.call_method0("tobytes"))
+        .and_then(|bytes| bytes.extract())
+        .map_err(|_| PyTypeError::new_err(format!("{what} gave: {BYTES} bytes")))?;
+    bytes.as_slice().try_into().map_err(|_| {
+        let length = bytes.len();
+        PyValueError::new_err(format!("{what} gave: {BYTES} bytes, not {length}"))
+    })
 }

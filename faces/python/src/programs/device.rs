@@ -3,16 +3,18 @@
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use viaduct_programs::Process;
-use viaduct_programs::verbs::{
-    self, CompletionChannel, CompletionQueueOptions, ProtectionDomain, errno,
-};
+use viaduct_programs::verbs::{self, errno};
+use viaduct_provider::via::verbs::CompletionQueueOptions;
 
-use super::On;
 use super::home::{Held, locked};
-use super::host::{HostState, Simulated};
+use super::host::HostState;
+use super::meeting::Clock;
 use super::region::Region;
+use super::{On, on};
 use crate::errors;
+
+/// A signal came while it waited.
+const EINTR: i32 = 4;
 
 /// What verbs refuses, with the name of its number.
 pub(crate) fn refused(error: &verbs::Error) -> PyErr {
@@ -27,66 +29,128 @@ pub(crate) fn refused(error: &verbs::Error) -> PyErr {
     errors::fabric(code, format!("{} ({code})", error.reason()))
 }
 
-/// The device of a host, opened by what first needs it.
+/// An opened device.
 #[derive(Debug)]
-pub(crate) struct Opened {
-    context: verbs::Context,
-    pub(crate) domain: ProtectionDomain,
+pub(crate) struct Opened<C, D> {
+    context: C,
+    pub(crate) domain: D,
+    pub(crate) gid: [u8; 16],
 }
 
-impl Opened {
-    fn new(process: &Process) -> verbs::Result<Self> {
-        let context = process.rdma()?.open()?;
-        let domain = context.allocate_protection_domain()?;
-        Ok(Self { context, domain })
-    }
-
-    pub(crate) fn queue(&self, entries: u32) -> verbs::Result<Queue> {
-        let channel = self.context.create_completion_channel()?;
-        let options = CompletionQueueOptions {
-            // A queue has an entry at least, though nothing is ever posted.
-            entries: entries.max(1),
-            channel: Some(channel.clone()),
-            ..CompletionQueueOptions::default()
-        };
-        let queue = self.context.create_completion_queue(&options)?;
-        Ok(Queue { queue, channel })
-    }
-}
+/// The device of a host, opened by what first needs it.
+pub(crate) type Device = On<
+    Opened<verbs::Context, verbs::ProtectionDomain>,
+    Opened<viaduct_rdma::Context, viaduct_rdma::ProtectionDomain>,
+>;
 
 /// Where requests complete, and where that is told.
 #[derive(Clone, Debug)]
-pub(crate) struct Queue {
-    pub(crate) queue: verbs::CompletionQueue,
-    channel: CompletionChannel,
+pub(crate) struct Completions<Q, C> {
+    pub(crate) queue: Q,
+    channel: C,
+}
+
+/// The completions of one queue of a queue pair.
+pub(crate) type Queue = On<
+    Completions<verbs::CompletionQueue, verbs::CompletionChannel>,
+    Completions<viaduct_rdma::CompletionQueue, viaduct_rdma::CompletionChannel>,
+>;
+
+impl Device {
+    fn open(host: &HostState) -> verbs::Result<Self> {
+        Ok(match &host.place {
+            On::Simulated(place) => {
+                let context = place.process.rdma()?.open()?;
+                let (domain, gid) = (
+                    context.allocate_protection_domain()?,
+                    context.device().gid(),
+                );
+                Self::Simulated(Opened {
+                    context,
+                    domain,
+                    gid,
+                })
+            }
+            On::Real(_) => {
+                let devices = viaduct_rdma::devices();
+                let device = devices.first().ok_or_else(|| {
+                    let reason = "there is no device: VIADUCT_RDMA_DEVICES is 0";
+                    verbs::Error::new(errno::EOPNOTSUPP, reason)
+                })?;
+                let context = device.open()?;
+                let (domain, gid) = (context.allocate_protection_domain()?, device.gid(1, 0)?.gid);
+                Self::Real(Opened {
+                    context,
+                    domain,
+                    gid,
+                })
+            }
+        })
+    }
+
+    pub(crate) fn queue(&self, entries: u32) -> verbs::Result<Queue> {
+        /// A queue has an entry at least, though nothing is ever posted.
+        fn options<C: Clone>(entries: u32, channel: &C) -> CompletionQueueOptions<C> {
+            CompletionQueueOptions {
+                entries: entries.max(1),
+                channel: Some(channel.clone()),
+                ..CompletionQueueOptions::default()
+            }
+        }
+        Ok(match self {
+            Self::Simulated(device) => {
+                let channel = device.context.create_completion_channel()?;
+                let options = options(entries, &channel);
+                let queue = device.context.create_completion_queue(&options)?;
+                On::Simulated(Completions { queue, channel })
+            }
+            Self::Real(device) => {
+                let channel = device.context.create_completion_channel()?;
+                let options = options(entries, &channel);
+                let queue = device.context.create_completion_queue(&options)?;
+                On::Real(Completions { queue, channel })
+            }
+        })
+    }
 }
 
 impl Queue {
     pub(crate) fn take(&self) -> verbs::Result<Option<verbs::Completion>> {
         let mut one = [verbs::Completion::default()];
-        Ok((self.queue.poll(&mut one)? == 1).then_some(one[0]))
+        let taken = on!(self, completions => completions.queue.poll(&mut one))?;
+        Ok((taken == 1).then_some(one[0]))
     }
 
     /// Sleeps until something completes, for so long at most.
-    pub(crate) fn wait(
+    pub(crate) fn wait<C: Clock>(
         &self,
-        process: &Process,
+        clock: &C,
         limit: Option<Duration>,
     ) -> verbs::Result<Option<verbs::Completion>> {
-        let until = limit.map(|limit| process.now() + limit);
+        let begun = clock.now();
+        let spin = C::spin_time();
+        let is_over = |spent: Duration| limit.is_some_and(|limit| spent >= limit);
+        while clock.now() - begun < spin && !is_over(clock.now() - begun) {
+            if let Some(completion) = self.take()? {
+                return Ok(Some(completion));
+            }
+            std::hint::spin_loop();
+        }
         loop {
             // What completed before the queue was armed is told to nobody.
             for is_armed in [false, true] {
                 if is_armed {
-                    self.queue.arm(false)?;
+                    on!(self, completions => completions.queue.arm(false))?;
                 }
                 if let Some(completion) = self.take()? {
                     return Ok(Some(completion));
                 }
             }
-            let left = until.map(|until| until.saturating_sub(process.now()));
-            match self.channel.next_event(left) {
-                Err(error) if error.errno() == errno::EAGAIN => return Ok(None),
+            let left = limit.map(|limit| (begun + limit).saturating_sub(clock.now()));
+            match on!(self, completions => completions.channel.next_event(left)) {
+                Err(error) if matches!(error.errno(), errno::EAGAIN | EINTR) => {
+                    return Ok(None);
+                }
                 event => event?,
             };
         }
@@ -94,34 +158,29 @@ impl Queue {
 }
 
 impl HostState {
-    fn simulated(&self) -> PyResult<&Simulated> {
-        self.check_turn()?;
-        match &self.place {
-            On::Simulated(place) => Ok(place),
-            On::Real(_) => Err(errors::fabric(
-                "NotSupported",
-                "programs of Python have queue pairs on simulated hosts (\"sim:rnic-gen4\"); between \
-                 processes, run RDMA programs with `viaduct rdma`"
-                    .to_owned(),
-            )),
-        }
-    }
-
     pub(crate) fn with_device<T>(
         &self,
-        act: impl FnOnce(&Simulated, &Opened) -> verbs::Result<T>,
+        act: impl FnOnce(&Device) -> verbs::Result<T>,
     ) -> PyResult<T> {
-        let place = self.simulated()?;
+        self.check_turn()?;
         let mut opened = locked(&self.device);
         let device = match opened.take() {
             Some(device) => device,
-            None => Opened::new(&place.process).map_err(|error| refused(&error))?,
+            None => Device::open(self).map_err(|error| refused(&error))?,
         };
-        act(place, opened.insert(device)).map_err(|error| refused(&error))
+        act(opened.insert(device)).map_err(|error| refused(&error))
     }
 
     pub(crate) fn make_region(&self, bytes: usize, access: u32) -> PyResult<Region> {
-        let buffer = self.with_device(|_, device| device.domain.allocate(bytes, access))?;
-        Ok(Region::new(Held::new(buffer, self.home()), self.id))
+        let buffer = self.with_device(|device| {
+            Ok(match device {
+                On::Simulated(device) => {
+                    let buffer = device.domain.allocate(bytes, access)?;
+                    On::Simulated(Held::new(buffer, self.home()))
+                }
+                On::Real(device) => On::Real(device.domain.allocate(bytes, access)?),
+            })
+        })?;
+        Ok(Region::new(buffer, self.id))
     }
 }

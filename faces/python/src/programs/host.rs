@@ -13,11 +13,12 @@ use viaduct_provider::{Access, ErrorCode, ErrorHandler, Memory, Nic, ViHandle};
 use viaduct_shm::Shm;
 
 use super::buffer::Buffer;
-use super::device::Opened;
+use super::device::Device;
 use super::home::{Held, Home, has_turn, locked, new_host_id};
 use super::operation::{Kind, Operation};
 use super::pair::{PairWish, QueuePair};
 use super::queue::CompletionQueue;
+use super::receives::SharedReceiveQueue;
 use super::region::Region;
 use super::vi::Vi;
 use super::window::Window;
@@ -64,7 +65,7 @@ pub(crate) struct HostState {
     /// Its queue pairs, for as long.
     pub(crate) pairs: Mutex<Vec<Py<QueuePair>>>,
     /// Its RDMA adapter, if it was needed.
-    pub(crate) device: Mutex<Option<Opened>>,
+    pub(crate) device: Mutex<Option<Device>>,
 }
 
 impl HostState {
@@ -494,7 +495,8 @@ impl Host {
 
     /// Register a memory region for requests of queue pairs, as `Region` shows.
     ///
-    /// Only presets with RDMA adapters have them: `rnic-gen3`, `rnic-gen4`, `rnic-gen5`.
+    /// Of the presets, those with RDMA adapters have them: `rnic-gen3`, `rnic-gen4`, `rnic-gen5`.
+    /// Between processes (`shm`) there are always some.
     ///
     /// Parameters
     /// ----------
@@ -525,12 +527,14 @@ impl Host {
 
     /// Make a queue pair of verbs, not connected yet; it takes receives already.
     ///
-    /// Only presets with RDMA adapters have them: `rnic-gen3`, `rnic-gen4`, `rnic-gen5`.
+    /// Of the presets, those with RDMA adapters have them: `rnic-gen3`, `rnic-gen4`, `rnic-gen5`.
+    /// Between processes (`shm`) there are always some.
     ///
     /// Parameters
     /// ----------
     /// kind : str
-    ///     `"rc"`, reliable connected, or `"uc"`, unreliable connected: the same at both ends.
+    ///     `"rc"`, reliable connected, `"uc"`, unreliable connected, or `"ud"`, unreliable
+    ///     datagrams: the same at both ends. One for datagrams is ready at once.
     /// send_depth, receive_depth : int
     ///     Requests that may be posted to a queue at once.
     /// inline_bytes : int
@@ -543,6 +547,10 @@ impl Host {
     /// rnr_retry : int
     ///     How often a peer without a receive is asked again before the request fails; 7 is for
     ///     ever.
+    /// queue_key : int
+    ///     What a datagram has to name besides the number; its address tells it.
+    /// shared_receive_queue : SharedReceiveQueue, optional
+    ///     Where its receives come from, in place of a queue of its own.
     ///
     /// Raises
     /// ------
@@ -551,7 +559,7 @@ impl Host {
     ///     own.
     #[pyo3(signature = (
         *, kind = "rc", send_depth = 128, receive_depth = 128, inline_bytes = 0, ack_timeout = 14,
-        retry_count = 7, rnr_retry = 6
+        retry_count = 7, rnr_retry = 6, queue_key = 0, shared_receive_queue = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn queue_pair(
@@ -564,6 +572,8 @@ impl Host {
         ack_timeout: u8,
         retry_count: u8,
         rnr_retry: u8,
+        queue_key: u32,
+        shared_receive_queue: Option<&Bound<'_, SharedReceiveQueue>>,
     ) -> PyResult<Py<QueuePair>> {
         let wish = PairWish {
             kind,
@@ -573,8 +583,21 @@ impl Host {
             ack_timeout,
             retry_count,
             rnr_retry,
+            queue_key,
+            shared: shared_receive_queue.map(Bound::get),
         };
         self.0.make_pair(py, &wish)
+    }
+
+    /// Make a shared receive queue, as `SharedReceiveQueue` shows.
+    ///
+    /// Parameters
+    /// ----------
+    /// depth : int
+    ///     Receives that may be posted at once.
+    #[pyo3(signature = (*, depth = 128))]
+    fn shared_receive_queue(&self, depth: u32) -> PyResult<SharedReceiveQueue> {
+        self.0.make_shared(depth)
     }
 
     /// Make a VI and connect it, as `Vi.connect` does.

@@ -1,8 +1,9 @@
 //! Connecting: who asks, who accepts, and what is told if it does not come about.
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use viaduct_programs::{Process, SimulatedFabric};
+use viaduct_programs::Process;
 use viaduct_provider::via::Address;
 use viaduct_provider::{Error, Listener, Provider, Result, ReturnCode, Vi, ViHandle};
 
@@ -10,8 +11,53 @@ use viaduct_provider::{Error, Listener, Provider, Result, ReturnCode, Vi, ViHand
 const PAUSE_MIN: Duration = Duration::from_micros(10);
 const PAUSE_MAX: Duration = Duration::from_millis(1);
 
-/// How long to ask where nobody listens, if nobody says.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+/// Time, as it passes where an end waits.
+pub(crate) trait Clock {
+    /// How long to ask where nobody listens, if nobody says.
+    const PATIENCE: Duration;
+
+    /// The time since some beginning.
+    fn now(&self) -> Duration;
+
+    /// Lets so much of it pass.
+    fn sleep(&self, span: Duration);
+
+    /// How long it is worth to look again and again before sleeping.
+    fn spin_time() -> Duration;
+}
+
+impl Clock for Process {
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    fn now(&self) -> Duration {
+        self.now()
+    }
+
+    fn sleep(&self, span: Duration) {
+        self.sleep(span);
+    }
+
+    fn spin_time() -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// Since an instant, between processes of this machine.
+impl Clock for Instant {
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    fn now(&self) -> Duration {
+        self.elapsed()
+    }
+
+    fn sleep(&self, span: Duration) {
+        thread::sleep(span);
+    }
+
+    fn spin_time() -> Duration {
+        viaduct_shm::spin_time()
+    }
+}
 
 /// Who asks, as the discriminator of its address: its rank, and the VI, since no two ask from one
 /// address.
@@ -30,46 +76,41 @@ pub(crate) fn rank_of(remote: &Address) -> Option<usize> {
 /// The result of a meeting: the rank of whoever asked, of one that was accepted.
 pub(crate) type Met = Result<Option<usize>>;
 
-/// How a VI of a simulated host meets its peer.
-pub(crate) enum Meeting {
+/// How a VI meets its peer.
+pub(crate) enum Meeting<P: Provider> {
     /// The host of this rank asks there.
     Connect { rank: usize, remote: Address },
     /// Somebody is waited for.
-    Accept(Listener<SimulatedFabric>),
+    Accept(Listener<P>),
 }
 
-impl Meeting {
+impl<P: Provider> Meeting<P> {
     /// Blocks until the VI is connected, for so long at most.
-    pub(crate) fn meet(
-        &self,
-        process: &Process,
-        vi: &mut Vi<SimulatedFabric>,
-        limit: Option<Duration>,
-    ) -> Met {
+    pub(crate) fn meet(&self, clock: &impl Clock, vi: &mut Vi<P>, limit: Option<Duration>) -> Met {
         match self {
-            Self::Connect { rank, remote } => ask(process, vi, *rank, remote, limit),
+            Self::Connect { rank, remote } => ask(clock, vi, *rank, remote, limit),
             Self::Accept(listener) => accept(listener, vi, limit),
         }
     }
 }
 
 /// Asks until somebody listens.
-fn ask(
-    process: &Process,
-    vi: &mut Vi<SimulatedFabric>,
+fn ask<P: Provider, C: Clock>(
+    clock: &C,
+    vi: &mut Vi<P>,
     rank: usize,
     remote: &Address,
     limit: Option<Duration>,
 ) -> Met {
     let own = asking(rank, vi.handle());
-    let until = process.now() + limit.unwrap_or(PATIENCE);
+    let until = clock.now() + limit.unwrap_or(C::PATIENCE);
     let mut pause = PAUSE_MIN;
     loop {
-        let left = limit.map(|_| until.saturating_sub(process.now()));
+        let left = limit.map(|_| until.saturating_sub(clock.now()));
         match vi.connect_as(&own, remote, left) {
             Ok(_) => return Ok(None),
-            Err(error) if error.code() == ReturnCode::NoMatch && process.now() + pause < until => {
-                process.sleep(pause);
+            Err(error) if error.code() == ReturnCode::NoMatch && clock.now() + pause < until => {
+                clock.sleep(pause);
                 pause = PAUSE_MAX.min(pause * 2);
             }
             Err(error) => return Err(error),

@@ -1,117 +1,48 @@
 //! A queue pair, and what its queues complete.
 
+mod make;
+mod request;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use viaduct_programs::SimulatedFabric;
-use viaduct_programs::verbs::flags::{access, completion, send};
+use viaduct_programs::verbs::flags::completion;
 use viaduct_programs::verbs::{
-    self, Capabilities, CompletionStatus, QueuePairAttributes, QueuePairOptions, QueuePairType,
-    ReceiveRequest, SendOpcode, SendRequest,
+    self, CompletionStatus, QueuePairAttributes, QueuePairState, QueuePairType, SendOpcode,
 };
 use viaduct_provider::via::ReliabilityLevel;
-use viaduct_provider::{Memory, Vi};
+use viaduct_provider::{Memory, Nic, Provider};
 
+use super::address::{AnyHandle, PairAddress};
 use super::aside::Aside;
 use super::device::{Queue, refused};
-use super::home::{Held, locked};
+use super::home::locked;
 use super::host::{HostState, Simulated, check_port};
 use super::join::{Join, Joined, NUMBER_BYTES};
 use super::meeting::Meeting;
 use super::operation::{End, Kind, Operation, port_words};
+use super::receives::Receives;
 use super::region::{Region, Remote};
+use super::vi::AnyVi;
 use super::work::WorkCompletion;
+use super::{On, on};
 use crate::errors;
+
+pub(crate) use make::PairWish;
+use request::Wish;
 
 /// Bytes that each end may tell the other when they connect.
 const PRIVATE_BYTES_MAX: usize = 256;
-/// Remote reads and atomics that are under way at once.
-const READS_MAX: u8 = 16;
+/// Where in its routing header a datagram has the GID of its sender.
+const SOURCE_GID: u64 = 8;
 
-/// What a queue pair is to be like.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PairWish<'a> {
-    pub(crate) kind: &'a str,
-    pub(crate) send_depth: u32,
-    pub(crate) receive_depth: u32,
-    pub(crate) inline_bytes: u32,
-    pub(crate) ack_timeout: u8,
-    pub(crate) retry_count: u8,
-    pub(crate) rnr_retry: u8,
-}
-
-impl HostState {
-    pub(crate) fn make_pair(
-        self: &Arc<Self>,
-        py: Python<'_>,
-        wish: &PairWish<'_>,
-    ) -> PyResult<Py<QueuePair>> {
-        let kind = match wish.kind {
-            "rc" => QueuePairType::Rc,
-            "uc" => QueuePairType::Uc,
-            other => {
-                return Err(PyValueError::new_err(format!(
-                    "kind is \"rc\" (reliable connected) or \"uc\" (unreliable connected), not {other:?}"
-                )));
-            }
-        };
-        let attributes = QueuePairAttributes {
-            access_flags: access::LOCAL_WRITE
-                | access::REMOTE_WRITE
-                | access::REMOTE_READ
-                | access::REMOTE_ATOMIC,
-            timeout: wish.ack_timeout,
-            retry_count: wish.retry_count,
-            receiver_not_ready_retry: wish.rnr_retry,
-            min_receiver_not_ready_timer: 1,
-            max_read_atomic: READS_MAX,
-            max_destination_read_atomic: READS_MAX,
-            // Its peer's number is known when they connect.
-            ..QueuePairAttributes::connection(0)
-        };
-        let (pair, sends, receives) = self.with_device(|_, device| {
-            let sends = device.queue(wish.send_depth)?;
-            let receives = device.queue(wish.receive_depth)?;
-            let pair = device.domain.create_queue_pair(&QueuePairOptions {
-                kind,
-                capabilities: Capabilities {
-                    max_send_requests: wish.send_depth,
-                    max_receive_requests: wish.receive_depth,
-                    max_send_elements: 1,
-                    max_receive_elements: 1,
-                    max_inline_bytes: wish.inline_bytes,
-                },
-                send_queue: sends.queue.clone(),
-                receive_queue: receives.queue.clone(),
-                shared_receive_queue: None,
-                is_every_send_signaled: true,
-                cookie: 0,
-            })?;
-            // It takes receives before it is connected.
-            if let Some((step, mask)) = attributes.steps_up(kind).next() {
-                pair.modify(&step, mask)?;
-            }
-            Ok((pair, sends, receives))
-        })?;
-        let pair = QueuePair {
-            host: Arc::clone(self),
-            pair,
-            kind,
-            attributes,
-            sends,
-            receives,
-            state: Mutex::default(),
-        };
-        let pair = Py::new(py, pair)?;
-        locked(&self.pairs).push(pair.clone_ref(py));
-        Ok(pair)
-    }
-}
+/// A queue pair of verbs, on a simulated host or of this process.
+pub(crate) type AnyPair = On<verbs::QueuePair, viaduct_rdma::QueuePair>;
 
 /// A queue pair of a host, connected with one of a peer: sends, remote writes, reads and atomics.
 ///
@@ -150,23 +81,28 @@ impl HostState {
 #[derive(Debug)]
 pub(crate) struct QueuePair {
     host: Arc<HostState>,
-    pair: verbs::QueuePair,
+    pair: AnyPair,
     kind: QueuePairType,
     attributes: QueuePairAttributes,
+    /// The address of its adapter.
+    gid: [u8; 16],
     sends: Queue,
     receives: Queue,
+    /// Receives that wait, its own or those that it shares.
+    posted: Arc<Receives>,
     state: Mutex<PairState>,
 }
 
 #[derive(Debug, Default)]
 struct PairState {
     /// The connection over which numbers were told; it stays as long as the queue pair.
-    told_over: Option<Held<Vi<SimulatedFabric>>>,
+    told_over: Option<AnyVi>,
     peer: Option<(Option<String>, String)>,
     next_request: u64,
-    /// Requests under way: they hold the memory that they name.
+    /// Sends under way: they hold the memory that they name.
     sends: BTreeMap<u64, (Py<Region>, u32)>,
-    receives: BTreeMap<u64, (Py<Region>, u32)>,
+    /// Ways of datagrams, by the GIDs that they lead to.
+    ways: BTreeMap<[u8; 16], AnyHandle>,
 }
 
 impl QueuePair {
@@ -186,6 +122,7 @@ impl QueuePair {
     /// What it is, for a person.
     pub(crate) fn words(&self) -> String {
         match &locked(&self.state).peer {
+            None if self.kind == QueuePairType::Ud => "its queue pair for datagrams".to_owned(),
             None => "a queue pair that is not connected".to_owned(),
             Some((name, port)) => format!(
                 "its queue pair with {}{}",
@@ -202,6 +139,12 @@ impl QueuePair {
         private_data: &[u8],
         timeout: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Operation> {
+        if slf.get().kind == QueuePairType::Ud {
+            return Err(PyValueError::new_err(
+                "a queue pair for datagrams connects with nobody: give post_send what the peer's \
+                 queue_pair.address() gave",
+            ));
+        }
         check_port(port)?;
         if private_data.len() > PRIVATE_BYTES_MAX {
             return Err(PyValueError::new_err(format!(
@@ -225,28 +168,26 @@ impl QueuePair {
         Operation::new(kind, timeout)
     }
 
-    /// Begins to connect it on a simulated host.
-    pub(crate) fn join(
+    /// What connects it.
+    pub(crate) fn join<P: Provider>(
         &self,
-        place: &Simulated,
-        meeting: Meeting,
+        nic: &Nic<P>,
+        memory: Memory,
+        meeting: Meeting<P>,
         name: Option<&str>,
         private_data: &[u8],
         limit: Option<Duration>,
-    ) -> PyResult<Arc<Aside<Joined>>> {
+    ) -> PyResult<Join<P>> {
         let bytes = NUMBER_BYTES + PRIVATE_BYTES_MAX;
-        let vi = place
-            .nic
-            .vi()
-            .reliability(ReliabilityLevel::ReliableDelivery);
+        let vi = nic.vi().reliability(ReliabilityLevel::ReliableDelivery);
         let vi = vi.build().map_err(errors::refused)?;
-        let told = place.nic.buffer(bytes, Memory::Private);
-        let telling = place.nic.buffer(bytes, Memory::Private);
+        let told = nic.buffer(bytes, memory);
+        let telling = nic.buffer(bytes, memory);
         let mut telling = telling.map_err(errors::refused)?;
         let length = NUMBER_BYTES + private_data.len();
-        telling[..NUMBER_BYTES].copy_from_slice(&self.pair.number().to_le_bytes());
+        telling[..NUMBER_BYTES].copy_from_slice(&self.number().to_le_bytes());
         telling[NUMBER_BYTES..length].copy_from_slice(private_data);
-        let join = Join {
+        Ok(Join {
             vi,
             meeting,
             name: name.map(str::to_owned),
@@ -257,12 +198,7 @@ impl QueuePair {
             kind: self.kind,
             attributes: self.attributes,
             limit,
-        };
-        let home = Arc::clone(&place.home);
-        Ok(Aside::call(&place.process, move |process| {
-            let (vi, rank, data) = join.carry_out(process)?;
-            Ok((Held::new(vi, Some(home)), rank, data))
-        }))
+        })
     }
 
     /// It is connected: what the peer told.
@@ -293,6 +229,21 @@ impl QueuePair {
         Aside::call(&place.process, move |process| queue.wait(process, limit))
     }
 
+    /// Sleeps until something completes, for so long at most, between processes.
+    pub(crate) fn wait_here(
+        &self,
+        py: Python<'_>,
+        is_receive: bool,
+        limit: Duration,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        let queue = self.queue(is_receive);
+        let waited = py.detach(|| queue.wait(&Instant::now(), Some(limit)));
+        waited
+            .map_err(|error| refused(&error))?
+            .map(|completion| self.completed(py, is_receive, &completion))
+            .transpose()
+    }
+
     /// Looks once for a completion.
     pub(crate) fn look(&self, py: Python<'_>, is_receive: bool) -> PyResult<Option<Py<PyAny>>> {
         let taken = self.queue(is_receive).take();
@@ -309,28 +260,45 @@ impl QueuePair {
         is_receive: bool,
         completion: &verbs::Completion,
     ) -> PyResult<Py<PyAny>> {
-        let mut state = self.state()?;
-        let posted = if is_receive {
-            state.receives.remove(&completion.request)
+        let number = completion.request;
+        let (region, posted) = if is_receive {
+            let posted = self.posted.take(number);
+            let address = posted.as_ref().map(|posted| posted.address);
+            (posted.map(|posted| posted.region), address)
         } else {
-            state.sends.remove(&completion.request)
+            let posted = self.state()?.sends.remove(&number);
+            let length = posted.as_ref().map(|(_, length)| u64::from(*length));
+            (posted.map(|(region, _)| region), length)
         };
-        drop(state);
         if completion.status != CompletionStatus::Success {
             return Err(errors::work_completion(completion));
         }
-        let length = match &posted {
+        let length = match posted {
             // What was posted; verbs tells the length of what came alone.
-            Some((_, length)) if !is_receive => *length,
+            Some(length) if !is_receive => length as u32,
             _ => completion.byte_length,
+        };
+        let is_datagram = is_receive && self.kind == QueuePairType::Ud;
+        let source = match (&region, posted) {
+            (Some(region), Some(address)) if is_datagram => {
+                let gid = region.get().copied(address + SOURCE_GID);
+                gid.map(|gid| PairAddress {
+                    gid,
+                    number: completion.source_queue_pair,
+                    // No header has the sender's.
+                    queue_key: self.attributes.queue_key,
+                })
+            }
+            _ => None,
         };
         let has_immediate = completion.flags & completion::WITH_IMMEDIATE != 0;
         let completion = WorkCompletion {
-            request: completion.request,
+            request: number,
             opcode: completion.opcode,
             length,
             immediate: has_immediate.then_some(completion.immediate),
-            region: posted.map(|(region, _)| region),
+            region,
+            source,
         };
         Ok(Py::new(py, completion)?.into_any())
     }
@@ -345,7 +313,7 @@ impl QueuePair {
                 Ok(None) => return false,
                 // Nobody waits for its outcome, unless the queue itself is gone.
                 Ok(Some(_)) => {}
-                Err(_) if self.pair.state().is_err() => return true,
+                Err(_) if on!(&self.pair, pair => pair.state()).is_err() => return true,
                 Err(_) => {}
             }
         }
@@ -354,84 +322,69 @@ impl QueuePair {
     /// The program has ended, and its queue pairs with it.
     pub(crate) fn destroy(&self) {
         // It may be gone already, with its host.
-        let _ = self.pair.destroy();
+        let _ = on!(&self.pair, pair => pair.destroy());
         let vi = locked(&self.state).told_over.take();
         drop(vi);
     }
 
-    /// The bytes that are meant; an error if they are not in the region.
-    fn part(
-        &self,
-        region: &Bound<'_, Region>,
-        offset: usize,
-        length: Option<usize>,
-    ) -> PyResult<(usize, u32)> {
-        let region = region.get();
-        if region.host() != self.host.id {
-            return Err(PyValueError::new_err(
-                "the region is registered on another host: take one of the queue pair's host",
-            ));
+    /// Goes on to a state, as verbs says.
+    fn step(&self, to: QueuePairState, attributes: &QueuePairAttributes) -> PyResult<()> {
+        self.host.check_turn()?;
+        for (step, mask) in attributes.steps_up(self.kind) {
+            if step.state == to {
+                let modified = on!(&self.pair, pair => pair.modify(&step, mask));
+                modified.map_err(|error| refused(&error))?;
+            }
         }
-        let all = region.length();
-        let length = length.unwrap_or_else(|| all.saturating_sub(offset));
-        let is_inside = offset.checked_add(length).is_some_and(|end| end <= all);
-        match u32::try_from(length) {
-            Ok(length) if is_inside => Ok((offset, length)),
-            _ => Err(PyValueError::new_err(format!(
-                "{length} bytes from {offset} on are not in a region of {all} bytes"
-            ))),
+        Ok(())
+    }
+
+    /// The way of a datagram.
+    fn way(&self, state: &mut PairState, to: &PairAddress) -> PyResult<AnyHandle> {
+        if let Some(way) = state.ways.get(&to.gid) {
+            return Ok(way.clone());
         }
+        let way = self.host.with_device(|device| to.handle(device))?;
+        state.ways.insert(to.gid, way.clone());
+        Ok(way)
     }
 
     /// Posts a request to the send queue; its number.
     fn post(&self, region: &Bound<'_, Region>, wish: &Wish<'_, '_>) -> PyResult<u64> {
-        let (offset, length) = self.part(region, wish.offset, wish.length)?;
+        let element = region.get().part(&self.host, wish.offset, wish.length)?;
         let mut state = self.state()?;
         let number = state.next_request;
-        let elements = [region.get().element(offset, length)];
-        let elements: &[_] = if length == 0 { &[] } else { &elements };
-        let mut request = SendRequest::new(number, wish.opcode).with_elements(elements);
-        if wish.inline {
-            request = request.with_flags(send::INLINE);
+        let remote = match wish.remote {
+            Some((remote, offset)) => Some(Remote::from_token(remote)?.at(offset)),
+            None => None,
+        };
+        let to = wish.to.map(PairAddress::from_token).transpose()?;
+        if to.is_some() && self.kind != QueuePairType::Ud {
+            return Err(PyValueError::new_err(
+                "a queue pair that is connected sends to its peer: leave out `to`",
+            ));
         }
-        if let Some((remote, offset)) = wish.remote {
-            let remote = Remote::from_token(remote)?;
-            request = request.with_remote(remote.address.wrapping_add(offset), remote.key);
-        }
-        request.immediate = wish.immediate.unwrap_or_default();
-        (request.compare_add, request.swap) = wish.atomic;
-        // SAFETY: the element lies in the region, which is there.
-        unsafe { self.pair.post_send(&request) }.map_err(|error| refused(&error))?;
+        let way = to.as_ref().map(|to| self.way(&mut state, to)).transpose()?;
+        let element = [element];
+        let posted = match &self.pair {
+            On::Simulated(pair) => {
+                let way = way.as_ref().and_then(On::simulated);
+                let request = wish.request(number, &element, remote, way.zip(to));
+                // SAFETY: the element lies in the region, which is there.
+                unsafe { pair.post_send(&request) }
+            }
+            On::Real(pair) => {
+                let way = way.as_ref().and_then(On::real).copied();
+                let request = wish.request(number, &element, remote, way.zip(to));
+                // SAFETY: the element lies in the region, which is there until it completes.
+                unsafe { pair.post_send(&request) }
+            }
+        };
+        posted.map_err(|error| refused(&error))?;
         state.next_request += 1;
-        state
-            .sends
-            .insert(number, (region.clone().unbind(), length));
+        let posted = (region.clone().unbind(), element[0].length);
+        state.sends.insert(number, posted);
         Ok(number)
-    }
-}
-
-/// A request to be posted.
-struct Wish<'a, 'py> {
-    opcode: SendOpcode,
-    offset: usize,
-    length: Option<usize>,
-    remote: Option<(&'a Bound<'py, PyAny>, u64)>,
-    immediate: Option<u32>,
-    inline: bool,
-    atomic: (u64, u64),
-}
-
-impl Wish<'_, '_> {
-    const fn new(opcode: SendOpcode, offset: usize, length: Option<usize>) -> Self {
-        Self {
-            opcode,
-            offset,
-            length,
-            remote: None,
-            immediate: None,
-            inline: false,
-            atomic: (0, 0),
-        }
     }
 }
 
@@ -442,8 +395,8 @@ const ATOMIC_BYTES: usize = 8;
 impl QueuePair {
     /// Its number, by which its peer names it.
     #[getter]
-    const fn number(&self) -> u32 {
-        self.pair.number()
+    fn number(&self) -> u32 {
+        on!(&self.pair, pair => pair.number())
     }
 
     /// Its state, as verbs calls it: `"RESET"`, `"INIT"`, `"RTR"`, `"RTS"`, `"SQD"`, `"SQE"` or
@@ -453,8 +406,8 @@ impl QueuePair {
         use verbs::QueuePairState as State;
 
         self.host.check_turn()?;
-        let state = self.pair.state().map_err(|error| refused(&error))?;
-        Ok(match state {
+        let state = on!(&self.pair, pair => pair.state());
+        Ok(match state.map_err(|error| refused(&error))? {
             State::Reset => "RESET",
             State::Init => "INIT",
             State::ReadyToReceive => "RTR",
@@ -528,7 +481,44 @@ impl QueuePair {
         Self::connection(slf, None, port, &private_data, timeout)
     }
 
+    /// Give what another program needs to reach it: 24 bytes, with the GID of its adapter, its
+    /// number and its Q_Key.
+    ///
+    /// Programs tell each other by whatever connects them already. Then each takes its queue pair
+    /// through `ready_to_receive` and `ready_to_send`, where `connect` and `accept` do all of that;
+    /// datagrams name it in `post_send`.
+    fn address<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let address = PairAddress {
+            gid: self.gid,
+            number: self.number(),
+            queue_key: self.attributes.queue_key,
+        };
+        PyBytes::new(py, &address.to_bytes())
+    }
+
+    /// Take what a peer sends from now on: the state RTR.
+    ///
+    /// Parameters
+    /// ----------
+    /// peer : bytes
+    ///     What the peer's `address` gave.
+    fn ready_to_receive(&self, peer: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut attributes = self.attributes;
+        PairAddress::from_token(peer)?.lead(&mut attributes);
+        self.step(QueuePairState::ReadyToReceive, &attributes)?;
+        self.state()?.peer = Some((None, String::new()));
+        Ok(())
+    }
+
+    /// Send from now on: the state RTS. What comes before the peer is in RTR is sent again, if the
+    /// queue pair is reliable; otherwise it is lost.
+    fn ready_to_send(&self) -> PyResult<()> {
+        self.step(QueuePairState::ReadyToSend, &self.attributes)
+    }
+
     /// Post a receive: the next message of the peer that no earlier one takes goes there.
+    ///
+    /// A datagram comes 40 bytes into it, behind its routing header.
     ///
     /// Parameters
     /// ----------
@@ -545,21 +535,16 @@ impl QueuePair {
         length: Option<usize>,
         offset: usize,
     ) -> PyResult<u64> {
-        let (offset, length) = self.part(region, offset, length)?;
         let mut state = self.state()?;
         let number = state.next_request;
-        let elements = [region.get().element(offset, length)];
-        let elements: &[_] = if length == 0 { &[] } else { &elements };
-        let request = ReceiveRequest {
-            request: number,
-            elements,
-        };
-        let posted = self.pair.post_receive(&request);
-        posted.map_err(|error| refused(&error))?;
+        let place = (region, offset, length);
+        self.posted.post(
+            &self.host,
+            number,
+            place,
+            |request| on!(&self.pair, pair => pair.post_receive(request)),
+        )?;
         state.next_request += 1;
-        state
-            .receives
-            .insert(number, (region.clone().unbind(), length));
         Ok(number)
     }
 
@@ -578,7 +563,12 @@ impl QueuePair {
     /// inline : bool
     ///     Whether the bytes go with the descriptor, which spares the adapter a fetch: at most as
     ///     many as `inline_bytes` of the queue pair.
-    #[pyo3(signature = (region, length = None, *, offset = 0, immediate = None, inline = false))]
+    /// to : bytes, optional
+    ///     Where a datagram goes: what the peer's `QueuePair.address` gave, or
+    ///     `WorkCompletion.source`.
+    #[pyo3(signature = (
+        region, length = None, *, offset = 0, immediate = None, inline = false, to = None
+    ))]
     fn post_send(
         &self,
         region: &Bound<'_, Region>,
@@ -586,6 +576,7 @@ impl QueuePair {
         offset: usize,
         immediate: Option<u32>,
         inline: bool,
+        to: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<u64> {
         let opcode = match immediate {
             Some(_) => SendOpcode::SendWithImmediate,
@@ -594,6 +585,7 @@ impl QueuePair {
         let wish = Wish {
             immediate,
             inline,
+            to,
             ..Wish::new(opcode, offset, length)
         };
         self.post(region, &wish)

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyStopIteration, PyTypeError};
 use pyo3::prelude::*;
@@ -16,6 +16,9 @@ use super::host::{Host, HostState};
 use super::operation::text_of;
 use super::waiting::Waiting;
 use crate::errors;
+
+/// How long Ctrl-C may go unheard.
+const SLICE: Duration = Duration::from_millis(50);
 
 /// A program on its host.
 pub(crate) struct Program {
@@ -177,9 +180,6 @@ impl Program {
         py: Python<'_>,
         mut pause: impl FnMut(Python<'_>, &Waiting) -> PyResult<()>,
     ) -> PyResult<Py<PyAny>> {
-        /// How long Ctrl-C may go unheard.
-        const SLICE: Duration = Duration::from_millis(50);
-
         let _turn = Turn::of(self.host.id);
         let mut state = locked(&self.state);
         let mut next = None;
@@ -223,6 +223,14 @@ impl Program {
                 if !is_taken {
                     break;
                 }
+            }
+        }
+        let clock = Instant::now();
+        for pair in self.host.pairs(py) {
+            let pair = pair.get();
+            while !pair.has_sent_all(py) && clock.elapsed() < limit {
+                // What completes is nobody's; that it did is seen by the next look.
+                let _ = pair.wait_here(py, false, SLICE.min(limit));
             }
         }
         locked(&self.state).generator = None;

@@ -7,14 +7,19 @@
 
 use std::ffi::c_int;
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView};
 use viaduct_programs::verbs::{Buffer, ScatterGatherElement};
 
-use super::bytes::bytes_methods;
+use super::bytes::{self, bytes_methods};
 use super::home::Held;
+use super::host::HostState;
+use super::{On, on};
+
+/// Memory that is open to requests.
+pub(crate) type AnyBuffer = On<Held<Buffer>, viaduct_rdma::Buffer>;
 
 /// A memory region: registered memory of a host, for requests of its queue pairs and of its peers.
 ///
@@ -35,7 +40,7 @@ use super::home::Held;
 #[pyclass(frozen, name = "Region", module = "viaduct")]
 #[derive(Debug)]
 pub(crate) struct Region {
-    buffer: Held<Buffer>,
+    buffer: AnyBuffer,
     host: u64,
 }
 
@@ -47,23 +52,18 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
+    /// So many bytes further.
+    pub(crate) const fn at(self, offset: u64) -> Self {
+        Self {
+            address: self.address.wrapping_add(offset),
+            ..self
+        }
+    }
+
     /// From what a program was told.
     pub(crate) fn from_token(token: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let wrong = |_| {
-            PyTypeError::new_err(
-                "the remote memory is what the peer's region.remote() gave: 16 bytes",
-            )
-        };
-        let bytes: Vec<u8> = PyMemoryView::from(token)
-            .and_then(|view| view.call_method0("tobytes"))
-            .and_then(|bytes| bytes.extract())
-            .map_err(wrong)?;
-        let bytes: [u8; 16] = bytes.as_slice().try_into().map_err(|_| {
-            pyo3::exceptions::PyValueError::new_err(format!(
-                "the remote memory is what the peer's region.remote() gave: 16 bytes, not {}",
-                bytes.len()
-            ))
-        })?;
+        let what = "the remote memory is what the peer's region.remote()";
+        let bytes = bytes::token(token, what)?;
         let word = u128::from_le_bytes(bytes);
         Ok(Self {
             address: word as u64,
@@ -73,22 +73,57 @@ impl Remote {
 }
 
 impl Region {
-    pub(crate) const fn new(buffer: Held<Buffer>, host: u64) -> Self {
+    pub(crate) const fn new(buffer: AnyBuffer, host: u64) -> Self {
         Self { buffer, host }
     }
 
-    /// The host on which it is registered.
-    pub(crate) const fn host(&self) -> u64 {
-        self.host
+    /// The bytes of it that a request of a host's queue pair names; an error if they are not in it.
+    pub(crate) fn part(
+        &self,
+        host: &HostState,
+        offset: usize,
+        length: Option<usize>,
+    ) -> PyResult<ScatterGatherElement> {
+        if self.host != host.id {
+            return Err(PyValueError::new_err(
+                "the region is registered on another host: take one of the queue pair's host",
+            ));
+        }
+        let all = self.length();
+        let length = length.unwrap_or_else(|| all.saturating_sub(offset));
+        let is_inside = offset.checked_add(length).is_some_and(|end| end <= all);
+        match u32::try_from(length) {
+            Ok(length) if is_inside => Ok(ScatterGatherElement {
+                address: self.address() + offset as u64,
+                length,
+                local_key: self.memory_key(),
+            }),
+            _ => Err(PyValueError::new_err(format!(
+                "{length} bytes from {offset} on are not in a region of {all} bytes"
+            ))),
+        }
     }
 
-    /// A piece of it; one that ends past the region is refused by the adapter.
-    pub(crate) fn element(&self, offset: usize, length: u32) -> ScatterGatherElement {
-        self.buffer.element(offset, length)
+    /// A copy of bytes at an address that [`Region::part`] gave.
+    pub(crate) fn copied<const BYTES: usize>(&self, address: u64) -> Option<[u8; BYTES]> {
+        let offset = address.checked_sub(self.address())?;
+        if offset + BYTES as u64 > self.length() as u64 {
+            return None;
+        }
+        // SAFETY: inside of it, and it is there. Where a peer writes meanwhile this is a mixture.
+        Some(unsafe { (address as *const [u8; BYTES]).read_volatile() })
+    }
+
+    fn address(&self) -> u64 {
+        on!(&self.buffer, buffer => buffer.address())
+    }
+
+    fn memory_key(&self) -> u32 {
+        on!(&self.buffer, buffer => buffer.memory_key())
     }
 
     pub(crate) fn length(&self) -> usize {
-        self.buffer.len()
+        on!(&self.buffer, buffer => buffer.len())
     }
 
     #[expect(
@@ -96,7 +131,7 @@ impl Region {
         reason = "a buffer has moments at which nobody may look"
     )]
     fn bytes(&self) -> PyResult<(usize, usize)> {
-        Ok((self.buffer.address() as usize, self.length()))
+        Ok((self.address() as usize, self.length()))
     }
 }
 
@@ -104,8 +139,8 @@ bytes_methods!(Region {
     /// Give what a peer needs to reach it: 16 bytes, with its address, key and length.
     fn remote<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let mut token = [0; 16];
-        token[..8].copy_from_slice(&self.buffer.address().to_le_bytes());
-        token[8..12].copy_from_slice(&self.buffer.memory_key().to_le_bytes());
+        token[..8].copy_from_slice(&self.address().to_le_bytes());
+        token[8..12].copy_from_slice(&self.memory_key().to_le_bytes());
         let length = u32::try_from(self.length()).unwrap_or(u32::MAX);
         token[12..].copy_from_slice(&length.to_le_bytes());
         PyBytes::new(py, &token)

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,14 +14,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use viaduct_programs::{SimulatedFabric, verbs};
 use viaduct_provider::via::Queue;
-use viaduct_provider::{CompletionEntry, CompletionError, Error, ReturnCode};
+use viaduct_provider::{CompletionEntry, CompletionError, Error, Memory, ReturnCode};
 
 use super::aside::Aside;
 use super::device::refused;
 use super::home::Held;
 use super::host::{HostState, Real, Simulated};
 use super::join::Joined;
-use super::meeting::{Meeting, Met, PATIENCE, accept, asking, explained};
+use super::meeting::{Clock, Meeting, Met, accept, asking, explained};
 use super::operation::{End, Kind, Operation, text_of};
 use super::vi::{AnyVi, Peer, Vi};
 use super::{On, on};
@@ -48,6 +49,8 @@ enum WaitingFor {
     Real {
         begun: Instant,
     },
+    /// For a thread that connects a queue pair between processes.
+    Joining(Receiver<Joined>),
     /// Several, with the results of those that are there.
     All(Vec<(Waiting, Option<Py<PyAny>>)>),
 }
@@ -114,8 +117,11 @@ impl Waiting {
                     _ => what.limit.map(|limit| sleep(place, limit)),
                 },
             },
-            (_, On::Real(_)) => WaitingFor::Real {
-                begun: Instant::now(),
+            (kind, On::Real(place)) => match joining(host, place, kind, what.limit)? {
+                Some(joining) => WaitingFor::Joining(joining),
+                None => WaitingFor::Real {
+                    begun: Instant::now(),
+                },
             },
         };
         Ok(Self {
@@ -180,7 +186,7 @@ impl Waiting {
                 }
                 polled
             }
-            WaitingFor::Real { .. } => Poll::Ready(Err(errors::in_use())),
+            WaitingFor::Real { .. } | WaitingFor::Joining(_) => Poll::Ready(Err(errors::in_use())),
         }
     }
 
@@ -213,7 +219,7 @@ impl Waiting {
                 let slice = left.map_or(slice, |left| left.min(slice));
                 let is_queue = matches!(
                     operation.kind,
-                    Kind::Receive(_) | Kind::Send(_) | Kind::Entry(_)
+                    Kind::Receive(_) | Kind::Send(_) | Kind::Entry(_) | Kind::Work { .. }
                 );
                 let result = match host.polls && is_queue {
                     true => spun(py, host, &operation.kind, slice)?,
@@ -224,6 +230,11 @@ impl Waiting {
                 }
                 Ok(result)
             }
+            WaitingFor::Joining(joining) => match py.detach(move || joining.recv_timeout(slice)) {
+                Ok(result) => joined(py, &self.operation.get().kind, result).map(Some),
+                Err(RecvTimeoutError::Timeout) => Ok(None),
+                Err(RecvTimeoutError::Disconnected) => Err(errors::in_use()),
+            },
             WaitingFor::Simulated { .. } => Err(errors::in_use()),
         }
     }
@@ -290,7 +301,7 @@ impl How {
     fn meet(
         place: &Simulated,
         end: &End,
-        meeting: Meeting,
+        meeting: Meeting<SimulatedFabric>,
         name: Option<&str>,
         limit: Option<Duration>,
     ) -> PyResult<Self> {
@@ -303,7 +314,13 @@ impl How {
                 }))
             }
             End::Pair(pair, data) => {
-                Self::Joining(pair.get().join(place, meeting, name, data, limit)?)
+                let (nic, memory) = (&*place.nic, Memory::Private);
+                let join = pair.get().join(nic, memory, meeting, name, data, limit)?;
+                let home = Arc::clone(&place.home);
+                Self::Joining(Aside::call(&place.process, move |process| {
+                    let (vi, rank, data) = join.carry_out(process)?;
+                    Ok((On::Simulated(Held::new(vi, Some(home))), rank, data))
+                }))
             }
         })
     }
@@ -323,23 +340,7 @@ impl How {
                 met(py, host, kind, vi, result)
             }),
             (Self::Joining(joining), kind) => {
-                let joined = match joining.poll(context) {
-                    Poll::Ready(joined) => joined,
-                    Poll::Pending => return Poll::Pending,
-                };
-                Poll::Ready(match kind {
-                    Kind::Connect {
-                        end: End::Pair(pair, _),
-                        name,
-                        port,
-                        ..
-                    } => pair.get().joined(py, Some(name), port, joined),
-                    Kind::Accept {
-                        end: End::Pair(pair, _),
-                        port,
-                    } => pair.get().joined(py, None, port, joined),
-                    _ => Err(errors::in_use()),
-                })
+                joining.poll(context).map(|result| joined(py, kind, result))
             }
             (Self::Work(work), Kind::Work { pair, is_receive }) => {
                 work.poll(context)
@@ -375,6 +376,63 @@ impl How {
             }
             (Self::Queues, _) => Poll::Ready(Ok(py.None())),
         }
+    }
+}
+
+/// Begins to connect a queue pair between processes, on a thread that blocks; `None` for anything
+/// else.
+fn joining(
+    host: &HostState,
+    place: &Real,
+    kind: &Kind,
+    limit: Option<Duration>,
+) -> PyResult<Option<Receiver<Joined>>> {
+    let (pair, data, name, meeting) = match kind {
+        Kind::Connect {
+            end: End::Pair(pair, data),
+            name,
+            number,
+            port,
+        } => {
+            let (rank, remote) = (host.rank(), host.address(*number, port)?);
+            let meeting = Meeting::Connect { rank, remote };
+            (pair, data, Some(name.as_str()), meeting)
+        }
+        Kind::Accept {
+            end: End::Pair(pair, data),
+            port,
+        } => {
+            let address = host.address(host.number(), port)?;
+            let listener = place.nic.listen(address.discriminator.as_bytes());
+            (pair, data, None, Meeting::Accept(listener))
+        }
+        _ => return Ok(None),
+    };
+    let (nic, memory) = (&place.nic, Memory::Shared);
+    let join = pair.get().join(nic, memory, meeting, name, data, limit)?;
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let joined = join.carry_out(&Instant::now());
+        // Nobody may wait for it any more.
+        let _ = tell.send(joined.map(|(vi, rank, data)| (On::Real(vi), rank, data)));
+    });
+    Ok(Some(told))
+}
+
+/// A queue pair is connected, or is not.
+fn joined(py: Python<'_>, kind: &Kind, result: Joined) -> PyResult<Py<PyAny>> {
+    match kind {
+        Kind::Connect {
+            end: End::Pair(pair, _),
+            name,
+            port,
+            ..
+        } => pair.get().joined(py, Some(name), port, result),
+        Kind::Accept {
+            end: End::Pair(pair, _),
+            port,
+        } => pair.get().joined(py, None, port, result),
+        _ => Err(errors::in_use()),
     }
 }
 
@@ -591,7 +649,7 @@ fn attempt(
             let limit = slice.max(Duration::from_millis(100));
             let own = self::asking(host.rank(), asking.handle());
             let result = py.detach(|| asking.connect_as(&own, &address, Some(limit)));
-            let patience_ends = begun.elapsed() > PATIENCE * 10;
+            let patience_ends = begun.elapsed() > Instant::PATIENCE;
             match &result {
                 Err(error) if is_timeout(error) => return Ok(None),
                 Err(error) if error.code() == ReturnCode::NoMatch && !patience_ends => {
@@ -623,10 +681,9 @@ fn attempt(
             drop(state);
             met(py, host, kind, vi, result).map(Some)
         }
-        // Queue pairs are of simulated hosts.
-        Kind::All(_) | Kind::Work { .. } | Kind::Connect { .. } | Kind::Accept { .. } => {
-            Err(errors::in_use())
-        }
+        Kind::Work { pair, is_receive } => pair.get().wait_here(py, *is_receive, slice),
+        // Several are waited for one by one, queue pairs are connected by a thread.
+        Kind::All(_) | Kind::Connect { .. } | Kind::Accept { .. } => Err(errors::in_use()),
     }
 }
 

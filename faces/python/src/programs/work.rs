@@ -1,8 +1,10 @@
 //! Requests of queue pairs that have completed.
 
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use viaduct_programs::verbs::CompletionOpcode;
 
+use super::address::PairAddress;
 use super::region::Region;
 
 /// A request of a queue pair that has completed without an error; `QueuePair.send_done` and
@@ -33,6 +35,7 @@ pub(crate) struct WorkCompletion {
     pub(crate) length: u32,
     pub(crate) immediate: Option<u32>,
     pub(crate) region: Option<Py<Region>>,
+    pub(crate) source: Option<PairAddress>,
 }
 
 /// What a request was.
@@ -63,7 +66,7 @@ impl WorkCompletion {
         opcode_words(self.opcode)
     }
 
-    /// Bytes that were sent or came.
+    /// Bytes that were sent or came; of a datagram that came, with the 40 of its routing header.
     #[getter]
     const fn length(&self) -> u32 {
         self.length
@@ -79,6 +82,14 @@ impl WorkCompletion {
     #[getter]
     fn region(&self, py: Python<'_>) -> Option<Py<Region>> {
         self.region.as_ref().map(|region| region.clone_ref(py))
+    }
+
+    /// Of a datagram that came: where an answer goes, as `QueuePair.post_send` takes it. It has
+    /// this queue pair's Q_Key, since no datagram tells its sender's.
+    #[getter]
+    fn source<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        let source = self.source.as_ref()?;
+        Some(PyBytes::new(py, &source.to_bytes()))
     }
 
     fn __repr__(&self) -> String {
