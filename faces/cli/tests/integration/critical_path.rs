@@ -149,7 +149,7 @@ fn steps_are_called_as_in_their_source() {
     let output = Folder::with("study.toml", &stuck).run(&["run", "study.toml", "--no-out"]);
     assert_eq!(output.status.code(), Some(2));
     let error = text(&output.stderr);
-    let send = "rank 0, line 6 `forward <1>`: send 8b to 1 with tag 7";
+    let send = "rank 0, line 5 `forward <1>`: send 8b to 1 with tag 7";
     assert!(error.contains(send), "{error}");
 }
 
