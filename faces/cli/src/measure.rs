@@ -606,7 +606,7 @@ impl Subject {
     fn longest_bytes(&self) -> Option<u32> {
         match self {
             Self::Real(_) => None,
-            Self::Simulated(hosts) => Some(hosts.config().host.transfer_max_bytes),
+            Self::Simulated(hosts) => hosts.transfer_max_bytes(),
         }
     }
 }

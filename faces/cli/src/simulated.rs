@@ -98,7 +98,13 @@ impl Simulated {
 
     /// Whether the hosts' adapters have queue pairs.
     pub(crate) fn has_queue_pairs(&self) -> bool {
-        matches!(self.config.host.mechanism, Mechanism::Rdma(_))
+        matches!(self.config.host.common().mechanism, Mechanism::Rdma(_))
+    }
+
+    /// The largest message that all hosts take.
+    pub(crate) fn transfer_max_bytes(&self) -> Option<u32> {
+        let models = self.config.host.values();
+        models.map(|host| host.transfer_max_bytes).min()
     }
 
     fn of(name: &str, model: &str, study: Option<&str>, clients: u32) -> Result<Self, Failure> {
@@ -298,7 +304,7 @@ impl Simulated {
     /// What faults have to do with a measurement that broke.
     fn why_broken(&self, happened: Option<&Happened>) -> Option<String> {
         let happened = happened.filter(|_| !self.config.faults.is_empty())?;
-        let at_reliable_levels = match &self.config.host.mechanism {
+        let at_reliable_levels = match &self.config.host.common().mechanism {
             Mechanism::Rdma(model) if model.retries > 0 => format!(
                 "The adapter sends again what is lost at the reliable levels, and gives a \
                  connection up after {} times without progress; what is lost",

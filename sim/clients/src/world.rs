@@ -25,8 +25,6 @@ pub struct Clients {
     threads: BTreeMap<Thread, Seated>,
     /// Clients whose memory was written, and when a loop that looks there sees that.
     seen: VecDeque<(Time, Process)>,
-    /// How long a loop that looks at memory takes to see what is written there.
-    polling_delay: Time,
     failed: Option<SimulationError>,
 }
 
@@ -79,7 +77,6 @@ impl Clients {
     #[must_use]
     pub fn new(simulation: Simulation) -> Self {
         let memories = Arc::<Memories>::default();
-        let polling_delay = simulation.configuration().host.processor.polling_delay;
         simulation.set_memory_elsewhere(Arc::clone(&memories) as _);
         Self {
             simulation,
@@ -88,7 +85,6 @@ impl Clients {
             asking: BTreeMap::new(),
             threads: BTreeMap::new(),
             seen: VecDeque::new(),
-            polling_delay,
             failed: None,
         }
     }
@@ -140,12 +136,16 @@ impl Clients {
     /// Notes whose memory was written just now. A loop sees it half a turn later, as one of a
     /// program in the simulation does.
     fn note_written(&mut self) {
-        let when = self.simulation.time() + self.polling_delay;
+        let (now, config) = (self.simulation.time(), self.simulation.configuration());
         for owner in self.memories.take_written() {
             let of = |asking: &Asking| asking.memory == owner;
             let found = self.asking.iter().find(|(_, asking)| of(asking));
             if let Some((process, _)) = found {
-                self.seen.push_back((when, *process));
+                let host = config.host.of(process.host);
+                let when = now + host.processor.polling_delay;
+                // Loops of some hosts are slower than others'.
+                let place = self.seen.partition_point(|(other, _)| *other <= when);
+                self.seen.insert(place, (when, *process));
             }
         }
     }

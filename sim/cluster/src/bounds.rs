@@ -11,15 +11,15 @@ mod shares;
 use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkClass, LinkId, Node, Topology};
 
-use crate::config::{Arrivals, ClusterConfig};
+use crate::config::{Arrivals, ClusterConfig, TrafficConfig};
 use crate::path::leg_of;
 use crate::workload::{MessageOperation, PatternError, SizeDistribution, Targets};
 use viaduct_hardware::mechanism::{Mover, Plan};
-use viaduct_hardware::{HostModel, Leg, Notice, Step};
+use viaduct_hardware::{HostModel, Leg, Notice, Pair, Step};
 use viaduct_network::Sharing;
 
 pub use shares::ROUTE_STEPS_MAX;
-use shares::{Degree, Parts};
+use shares::{Degree, Parts, Shares};
 
 /// The expected load of links and hosts, 1 is full; above 1, more is offered than can be carried.
 ///
@@ -144,8 +144,9 @@ pub fn load_bounds(config: &ClusterConfig) -> Result<Option<LoadBounds>, Pattern
     let targets = Targets::new(&config.traffic.pattern, &config.topology, config.run.seed)?;
     let processes = f64::from(config.hosts.processes);
     let rate = processes / interval.mean_picoseconds();
-    let costs = HostCosts::new(config, &config.traffic.size, config.traffic.operation);
-    let [there, back] = costs.wire_bytes;
+    let costs = costs_by_group(config);
+    // All adapters cut messages alike.
+    let [there, back] = costs[0].wire_bytes;
     let wire_bytes = there + back;
     let parts = match back {
         0.0 => Parts::THERE,
@@ -164,34 +165,34 @@ pub fn load_bounds(config: &ClusterConfig) -> Result<Option<LoadBounds>, Pattern
         classes.add(topology, entry.link, rate * time, entry.count);
     }
 
-    let devices = device_load(config);
-    let mut server = |name, base: f64, time_of: &dyn Fn(&Degree) -> f64| {
+    let hosts = like_hosts(config, &shares);
+    let mut server = |name, time_of: &dyn Fn(&Degree, &HostCosts) -> f64| {
         let mut load = ServerLoad::default();
-        for (host, degree) in shares.hosts.iter().enumerate() {
-            let time = time_of(degree);
-            busiest.offer(time, base, Place::Host(name, HostId(host as u32)));
+        for &(host, degree, count) in &hosts {
+            let base = base_load(config, name, host.0);
+            let time = time_of(degree, &costs[config.host.group(host.0)]);
+            busiest.offer(time, base, Place::Host(name, host));
             let used = base + rate * time;
-            load.mean += used * shares.hosts_each;
+            load.mean += used * count;
             load.max = load.max.max(used);
         }
         load.mean /= f64::from(topology.host_count());
         load
     };
-    let HostCosts { source, target, .. } = costs;
-    let processor = server("processor", 0.0, &|host| {
-        host.sends * source.processor + host.receives * target.processor
+    let processor = server("processor", &|host, costs| {
+        host.sends * costs.source.processor + host.receives * costs.target.processor
     });
-    let bus = server("bus", devices, &|host| {
-        host.sends * source.bus + host.receives * target.bus
+    let bus = server(BUS, &|host, costs| {
+        host.sends * costs.source.bus + host.receives * costs.target.bus
     });
-    let nic_send = server("sending NIC", 0.0, &|host| {
-        host.sends * source.nic_send + host.receives * target.nic_send
+    let nic_send = server("sending NIC", &|host, costs| {
+        host.sends * costs.source.nic_send + host.receives * costs.target.nic_send
     });
-    let nic_receive = server("receiving NIC", 0.0, &|host| {
-        host.sends * source.nic_receive + host.receives * target.nic_receive
+    let nic_receive = server("receiving NIC", &|host, costs| {
+        host.sends * costs.source.nic_receive + host.receives * costs.target.nic_receive
     });
     // Each process has its own VIs.
-    server("a VI", 0.0, &|host| {
+    server("a VI", &|host, costs| {
         host.busiest_peer * costs.vi / processes
     });
 
@@ -205,6 +206,51 @@ pub fn load_bounds(config: &ClusterConfig) -> Result<Option<LoadBounds>, Pattern
         is_sampled: shares.is_sampled,
         list: None,
     }))
+}
+
+/// What a mean message asks of hosts of each group, whose peers are taken to be like them; its VI
+/// is kept no longer than to the peers that are quickest.
+fn costs_by_group(config: &ClusterConfig) -> Vec<HostCosts> {
+    let TrafficConfig {
+        size, operation, ..
+    } = &config.traffic;
+    let costs = |pair| HostCosts::new(config, pair, size, *operation);
+    let of_model = |(group, model)| {
+        let own = costs(Pair::alike(model));
+        let others = (0..).zip(config.host.values());
+        let others = others.filter(|(other, _)| *other != group);
+        let vis = others.map(|(_, peer)| costs(Pair::between(model, peer)).vi);
+        HostCosts {
+            vi: vis.fold(own.vi, f64::min),
+            ..own
+        }
+    };
+    (0_usize..)
+        .zip(config.host.values())
+        .map(of_model)
+        .collect()
+}
+
+/// Hosts that are used alike, and are alike: one of them, how it is used, and how many there are.
+fn like_hosts<'shares>(
+    config: &ClusterConfig,
+    shares: &'shares Shares,
+) -> Vec<(HostId, &'shares Degree, f64)> {
+    if shares.hosts_each == 1.0 || config.host.are_alike() {
+        let hosts = (0..).map(HostId).zip(&shares.hosts);
+        return hosts
+            .map(|(host, degree)| (host, degree, shares.hosts_each))
+            .collect();
+    }
+    // One host stands for all in how it is used: one of each group does in what it is.
+    let mut found: Vec<Option<(HostId, f64)>> = vec![None; config.host.values().count()];
+    for host in 0..config.topology.host_count() {
+        let of_group = &mut found[config.host.group(host)];
+        of_group.get_or_insert((HostId(host), 0.0)).1 += 1.0;
+    }
+    let found = found.into_iter().flatten();
+    let degree = &shares.hosts[0];
+    found.map(|(host, count)| (host, degree, count)).collect()
 }
 
 /// Collects links' loads by class.
@@ -246,6 +292,9 @@ enum Place {
     Host(&'static str, HostId),
 }
 
+/// How the bus of a host is called, which other devices may use, too.
+const BUS: &str = "bus";
+
 impl Busiest {
     /// A server that each message of a host keeps for `time` on average, picoseconds, and that
     /// is busy for a share `base` of the time without any.
@@ -266,7 +315,7 @@ impl Busiest {
         sharing: Sharing,
     ) -> Option<Saturation> {
         let (rate, place) = self.0?;
-        let is_shared = matches!(place, Place::Link(_) | Place::Host("bus", _));
+        let is_shared = matches!(place, Place::Link(_) | Place::Host(BUS, _));
         Some(Saturation {
             rate_per_s: rate / processes * 1e12,
             place: place.name(topology),
@@ -319,17 +368,22 @@ impl EndCosts {
 }
 
 impl HostCosts {
-    fn new(config: &ClusterConfig, size: &SizeDistribution, operation: MessageOperation) -> Self {
-        let notice = match config.host.notice() {
+    fn new(
+        config: &ClusterConfig,
+        hosts: Pair<'_>,
+        size: &SizeDistribution,
+        operation: MessageOperation,
+    ) -> Self {
+        let notice = match hosts.receiver.notice() {
             Notice::Polling { .. } => Time::ZERO,
             notice @ Notice::Interrupt { .. } => notice.alone(),
         };
         let leg = leg_of(operation, false, notice);
         if operation != MessageOperation::Read {
-            return Self::of_leg(config, size, leg);
+            return Self::of_leg(config, hosts, size, leg);
         }
-        let request = Self::of_leg(config, &SizeDistribution::constant(0), leg);
-        let answer = Self::of_leg(config, size, Leg::Answer);
+        let request = Self::of_leg(config, hosts, &SizeDistribution::constant(0), leg);
+        let answer = Self::of_leg(config, hosts.back(), size, Leg::Answer);
         Self {
             source: request.source.and(answer.target),
             target: request.target.and(answer.source),
@@ -339,30 +393,31 @@ impl HostCosts {
     }
 
     /// What a message that crosses the network once asks of the two hosts.
-    fn of_leg(config: &ClusterConfig, size: &SizeDistribution, leg: Leg) -> Self {
+    fn of_leg(config: &ClusterConfig, hosts: Pair<'_>, size: &SizeDistribution, leg: Leg) -> Self {
         let HostModel {
             processor,
             bus,
             mechanism,
             ..
-        } = &config.host;
+        } = hosts.sender;
         let picoseconds = |time: Time| time.picoseconds() as f64;
-        let dma_rate = bus.dma_rate();
+        let dma_rates = [bus, &hosts.receiver.bus].map(|bus| bus.dma_rate().bytes_per_picosecond());
+        let plan_alone = |bytes| hosts.plan_alone(config.host_link(), bytes);
         let link_rate = config.links.host_rate.bytes_per_picosecond();
-        let mean = |of: &dyn Fn(&Plan) -> f64| size.mean_of(|bytes| of(&config.plan_alone(bytes)));
+        let mean = |of: &dyn Fn(&Plan) -> f64| size.mean_of(|bytes| of(&plan_alone(bytes)));
         let mean_time = |of: &dyn Fn(&Plan) -> Time| mean(&|plan| picoseconds(of(plan)));
         // With nobody else on the way, and as if no link between switches were slower.
         let moving_of = |plan: &Plan| {
-            let bus_rate = dma_rate.bytes_per_picosecond() * plan.scale;
-            plan.wire_bytes / plan.rate_max.min(bus_rate).min(link_rate)
+            let [source, target] = dma_rates.map(|rate| rate * plan.scale);
+            plan.wire_bytes / plan.rate_max.min(source).min(target).min(link_rate)
         };
         let moving = mean(&moving_of);
         // The payload's mean is exact; only what else crosses the bus is from draws.
         let beside = size.mean_of(|bytes| {
-            let plan = config.plan_alone(bytes);
+            let plan = plan_alone(bytes);
             plan.wire_bytes / plan.scale - f64::from(bytes)
         });
-        let data = (size.mean_bytes() + beside) / dma_rate.bytes_per_picosecond();
+        let data = dma_rates.map(|rate| (size.mean_bytes() + beside) / rate);
         let doorbell = mechanism.doorbell(bus).unwrap_or(Step::ZERO);
         let writing = |plan: &Plan| match plan.mover {
             Mover::Processor(writing) => writing,
@@ -382,23 +437,26 @@ impl HostCosts {
             Leg::Taken(_) | Leg::Placed => EndCosts {
                 processor: picoseconds(processor.post + processor.reap)
                     + mean_time(&|plan| plan.processor + writing(plan)),
-                bus: data + picoseconds(doorbell.bus) + mean_time(&|plan| plan.service.bus),
+                bus: data[0] + picoseconds(doorbell.bus) + mean_time(&|plan| plan.service.bus),
                 nic_send: mean_time(&|plan| plan.service.alone()) + held,
                 nic_receive: 0.0,
             },
             Leg::Answer => EndCosts {
-                bus: data,
+                bus: data[0],
                 ..EndCosts::default()
             },
         };
         let taking = match leg {
             // The descriptor is posted again.
-            Leg::Taken(notice) => picoseconds(notice + processor.reap + processor.post),
+            Leg::Taken(notice) => {
+                let processor = &hosts.receiver.processor;
+                picoseconds(notice + processor.reap + processor.post)
+            }
             Leg::Placed | Leg::Answer => 0.0,
         };
         let target = EndCosts {
             processor: taking + mean_time(&|plan| plan.receive_processor),
-            bus: data + mean_time(&|plan| plan.match_service.bus + plan.completion.bus),
+            bus: data[1] + mean_time(&|plan| plan.match_service.bus + plan.completion.bus),
             nic_send: shared,
             nic_receive: receive,
         };
@@ -406,22 +464,24 @@ impl HostCosts {
             source,
             target,
             vi: moving / f64::from(mechanism.moving_per_vi().max(1)),
-            wire_bytes: [mean_wire_bytes(config, size), 0.0],
+            wire_bytes: [mean_wire_bytes(size, plan_alone), 0.0],
         }
     }
 }
 
-/// The share of a bus that other devices take.
-fn device_load(config: &ClusterConfig) -> f64 {
-    config.hosts.bus_load.as_ref().map_or(0.0, |load| {
-        let time = load.size.mean_bytes() / config.host.bus.dma_rate().bytes_per_picosecond();
+/// The share of a host's server that others take: other devices of its bus.
+fn base_load(config: &ClusterConfig, server: &str, host: u32) -> f64 {
+    let devices = config.hosts.bus_load.as_ref();
+    devices.filter(|_| server == BUS).map_or(0.0, |load| {
+        let rate = config.host.of(host).bus.dma_rate();
+        let time = load.size.mean_bytes() / rate.bytes_per_picosecond();
         time / load.interval.mean_picoseconds()
     })
 }
 
 /// The payload's mean is exact; only the frames' share is from draws.
-fn mean_wire_bytes(config: &ClusterConfig, size: &SizeDistribution) -> f64 {
-    let framing = size.mean_of(|bytes| config.plan_alone(bytes).wire_bytes - f64::from(bytes));
+fn mean_wire_bytes(size: &SizeDistribution, plan: impl Fn(u32) -> Plan) -> f64 {
+    let framing = size.mean_of(|bytes| plan(bytes).wire_bytes - f64::from(bytes));
     size.mean_bytes() + framing
 }
 
@@ -452,7 +512,7 @@ mod tests {
 
     /// The adapter of the study's hosts.
     pub(super) fn nic(config: &mut ClusterConfig) -> &mut NicModel {
-        match &mut config.host.mechanism {
+        match &mut config.host.common_mut().mechanism {
             Mechanism::Native(nic) => nic,
             other => panic!("an adapter without VIA: {other:?}"),
         }
@@ -515,7 +575,8 @@ mod tests {
                     completion: microseconds(3),
                 }),
                 transfer_max_bytes: 1 << 30,
-            },
+            }
+            .into(),
             hosts: HostsConfig {
                 processes: 1,
                 prepost: 8,
@@ -629,8 +690,8 @@ mod tests {
     fn incast_fills_the_link_down_to_its_target() {
         let mut config = study();
         config.traffic.pattern = Pattern::Incast { target: 5 };
-        config.host.bus.rate = Rate::INFINITE;
-        config.host.completion = Completion::Polling;
+        config.host.common_mut().bus.rate = Rate::INFINITE;
+        config.host.common_mut().completion = Completion::Polling;
         let bounds = bounds(&config);
         let Saturation {
             rate_per_s, place, ..
@@ -684,9 +745,9 @@ mod tests {
         let mut config = study();
         config.links.rate = Rate::INFINITE;
         config.links.host_rate = Rate::INFINITE;
-        config.host.bus.rate = Rate::INFINITE;
-        config.host.completion = Completion::Polling;
-        let processor = &mut config.host.processor;
+        config.host.common_mut().bus.rate = Rate::INFINITE;
+        config.host.common_mut().completion = Completion::Polling;
+        let processor = &mut config.host.common_mut().processor;
         (processor.post, processor.reap) = (Time::ZERO, Time::ZERO);
         let nic = nic(&mut config);
         (nic.send_descriptor, nic.translate) = (Time::ZERO, Time::ZERO);

@@ -31,6 +31,7 @@ use crate::config::{Arrivals, ClusterConfig, TrafficConfig};
 use crate::error::RunError;
 use crate::event::Event;
 use crate::failures::Failures;
+use crate::hardware::{Hardware, moving_per_vi};
 use crate::host::{AlignedNic, Host, Process};
 use crate::idle::Idle;
 use crate::message::{Message, MessageId, Messages};
@@ -44,7 +45,7 @@ use crate::sent::Look;
 use crate::trace::{FlowName, Observer};
 use crate::workload::{Pattern, Targets};
 use viaduct_hardware::mechanism::{self, LastPlan, PlanId, Plans};
-use viaduct_hardware::{Notice, Step, Switching};
+use viaduct_hardware::{ByHost, HostModel, Pair, Switching};
 use viaduct_network::fluid::FlowDemand;
 use viaduct_network::windows::LinkWindows;
 use viaduct_network::{Network, Next, Sharing, Transfer};
@@ -96,13 +97,8 @@ pub(crate) struct Lanes {
 pub struct Cluster<P: Programs> {
     /// What the run is told.
     pub config: Arc<ClusterConfig>,
-    /// How applications hear of a message.
-    pub(crate) notice: Notice,
-    /// How the adapter is told of a post; none where the processor starts messages itself.
-    pub(crate) doorbell: Option<Step>,
-    /// Messages of one VI whose data may move at once, of drawn traffic: those of programs arrive
-    /// in the order of their posts.
-    pub(crate) moving_per_vi: u32,
+    /// What each host asks of its hardware at every message.
+    pub(crate) hardware: ByHost<Hardware>,
     /// Whether the adapter reads a VI's next descriptor while data of the VI waits to move.
     pub(crate) reads_ahead: bool,
     /// Whether a message takes its receive when its first byte comes, not its last.
@@ -123,8 +119,8 @@ pub struct Cluster<P: Programs> {
     /// Whether messages of one VI may arrive in another order than that of their posts.
     pub(crate) may_overtake: bool,
     /// Whether data of one VI moves one message at a time, so that drawn messages are placed one
-    /// behind the other, though what it costs to place them differs.
-    pub(crate) keeps_order: bool,
+    /// behind the other, though what it costs to place them differs; none if hosts differ in it.
+    pub(crate) order: Option<bool>,
     /// Those that did, and wait: by host, VI and receive.
     pub(crate) overtakers: BTreeMap<(u32, ViId, WorkId), MessageId>,
     /// Messages that have come to processes that were busy, by process; see [`crate::taking`].
@@ -209,6 +205,7 @@ impl<P: Programs> Cluster<P> {
             .ok_or(RunError::TooManyProcesses)?;
         config.check_list()?;
         config.traffic.check()?;
+        config.check_adapters()?;
         let targets = match &config.traffic.pattern {
             // Programs alone.
             Pattern::Pairs(pairs) if P::EXIST && pairs.is_empty() => {
@@ -223,7 +220,7 @@ impl<P: Programs> Cluster<P> {
             &config.topology,
             &config.links,
             config.switch,
-            config.host.ends(),
+            config.host.map(HostModel::end),
             P::EXIST,
         );
         network.set_seed(config.run.seed);
@@ -242,12 +239,14 @@ impl<P: Programs> Cluster<P> {
                 entity: u64::from(entity),
             })
         };
-        let devices = if config.hosts.bus_load.is_some() && network.has_buses() {
-            host_count
-        } else {
-            0
+        let devices = match config.hosts.bus_load {
+            Some(_) if network.has_buses() => host_count,
+            _ => 0,
         };
-        let mechanism = &config.host.mechanism;
+        // Adapters that understand each other are of one kind.
+        let mechanism = &config.host.common().mechanism;
+        let hardware = config.host.map(Hardware::of);
+        let (moving_least, moving_most) = moving_per_vi(&hardware);
         let adapters = if mechanism.is_stateless() {
             0
         } else {
@@ -260,13 +259,12 @@ impl<P: Programs> Cluster<P> {
         let sources = Sources::new(&config.background, host_count, config.run.seed)?;
         let mut cluster = Self {
             config: Arc::clone(&config),
-            notice: config.host.notice(),
-            doorbell: mechanism.doorbell(&config.host.bus),
-            moving_per_vi: mechanism.moving_per_vi(),
             reads_ahead: mechanism.reads_ahead(),
-            matches_first: config.plan_alone(0).matches_first,
+            matches_first: Pair::alike(config.host.common())
+                .plan_alone(config.host_link(), 0)
+                .matches_first,
             adapters: (0..adapters)
-                .map(|_| mechanism::AdapterState::new(mechanism))
+                .map(|host| mechanism::AdapterState::new(&config.host.of(host).mechanism))
                 .collect(),
             plans: Plans::default(),
             last_plan: LastPlan::default(),
@@ -276,15 +274,19 @@ impl<P: Programs> Cluster<P> {
             network,
             is_direct: !P::EXIST && config.is_direct(),
             are_heads_in_order: config.are_heads_in_order(),
-            may_overtake: mechanism.moving_per_vi() > 1
+            may_overtake: moving_most > 1
                 && config.traffic.size.min_bytes() < config.traffic.size.max_bytes(),
-            keeps_order: mechanism.moving_per_vi() == 1
-                || P::EXIST && !config.traffic.has_sends_alone(),
+            order: match P::EXIST && !config.traffic.has_sends_alone() {
+                true => Some(true),
+                false if moving_least > 1 || moving_most == 1 => Some(moving_most == 1),
+                false => None,
+            },
+            hardware,
             overtakers: BTreeMap::new(),
             untaken: BTreeMap::new(),
             late_receives: BTreeMap::new(),
             heads_matched: 0,
-            are_plans_alike: mechanism.is_stateless(),
+            are_plans_alike: mechanism.is_stateless() && config.host.are_alike(),
             processes_per_host: config.hosts.processes,
             hosts,
             programs,
@@ -708,7 +710,9 @@ impl<P: Programs> Cluster<P> {
             self.expect_transfer(place, first);
         }
         if let Some(load) = &config.hosts.bus_load {
-            for host in 0..self.device_streams.len() as u32 {
+            let hosts = 0..self.device_streams.len() as u32;
+            // What crosses a bus that limits nothing disturbs nobody.
+            for host in hosts.filter(|host| !config.host.of(*host).bus.is_free()) {
                 let first = load
                     .interval
                     .sample(&mut self.device_streams[host as usize]);
@@ -840,7 +844,10 @@ impl ClusterConfig {
     /// Whether a message crosses all links and both buses at once.
     pub(crate) fn is_all_cut_through(&self) -> bool {
         self.links.switching == Switching::CutThrough
-            && self.host.mechanism.forwarding() == Switching::CutThrough
+            && self
+                .host
+                .values()
+                .all(|host| host.mechanism.forwarding() == Switching::CutThrough)
     }
 }
 
@@ -860,14 +867,16 @@ fn drawn_nics(config: &ClusterConfig, process_count: u32) -> Vec<AlignedNic> {
         0 => 0,
         _ => config.topology.host_count(),
     };
-    let attributes = Arc::new(nic_attributes(config));
-    let nic = || AlignedNic(Nic::new(Arc::clone(&attributes)));
-    (0..hosts).map(|_| nic()).collect()
+    let attributes = config
+        .host
+        .map(|host| Arc::new(nic_attributes(config, &host.name)));
+    let nic = |host| AlignedNic(Nic::new(Arc::clone(attributes.of(host))));
+    (0..hosts).map(nic).collect()
 }
 
-fn nic_attributes(config: &ClusterConfig) -> NicAttributes {
+fn nic_attributes(config: &ClusterConfig, name: &str) -> NicAttributes {
     let attributes = NicAttributes {
-        name: config.host.name.as_str().into(),
+        name: name.into(),
         ..NicAttributes::default()
     };
     // The buffer pool and `prepost` are the limits of a simulated host, not its work queues.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use viaduct_core::ReliabilityLevel;
 use viaduct_engine::Time;
-use viaduct_hardware::{Frame, HostModel, Rate};
+use viaduct_hardware::{ByHost, Frame, HostModel, Pair, Rate};
 use viaduct_network::{LinkConfig, SwitchModel};
 use viaduct_topology::Topology;
 
@@ -24,8 +24,8 @@ pub struct ClusterConfig {
     pub links: LinkConfig,
     /// What a switch costs a message.
     pub switch: SwitchModel,
-    /// Processor, bus and adapter: the same on each host.
-    pub host: HostModel,
+    /// Processor, bus and adapter of each host.
+    pub host: ByHost<HostModel>,
     /// How each host is used.
     pub hosts: HostsConfig,
     /// What the applications send.
@@ -45,6 +45,18 @@ impl ClusterConfig {
     #[inline]
     pub(crate) const fn host_link(&self) -> (Frame, Rate) {
         (self.links.frame, self.links.host_rate)
+    }
+
+    /// Two hosts, of which one sends to the other.
+    #[inline]
+    pub(crate) fn pair(&self, (source, target): (u32, u32)) -> Pair<'_> {
+        Pair::of(&self.host, source, target)
+    }
+
+    /// The hosts of two processes.
+    #[inline]
+    pub(crate) fn hosts_of(&self, (source, target): (u32, u32)) -> (u32, u32) {
+        self.flow_of(source, target).0
     }
 }
 

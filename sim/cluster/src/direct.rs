@@ -21,6 +21,7 @@ use crate::message::MessageId;
 use crate::programs::Programs;
 use crate::receive::drop_cause;
 use crate::trace::Span;
+use viaduct_hardware::HostModel;
 use viaduct_network::Sharing;
 use viaduct_network::fluid::FlowDemand;
 
@@ -28,11 +29,7 @@ impl ClusterConfig {
     /// Whether no stage of a host or its adapter takes time, and messages are all sends, and
     /// neither stored nor in queues that know nothing of each other, whole or frame by frame.
     pub(crate) fn is_direct(&self) -> bool {
-        let host = &self.host;
-        let processor = &host.processor;
-        [processor.post, processor.reap, host.notice().alone()] == [Time::ZERO; 3]
-            && host.bus.is_free()
-            && host.mechanism.is_free()
+        self.host.values().all(HostModel::is_free)
             && self.is_all_cut_through()
             && matches!(self.links.sharing, Sharing::Fluid | Sharing::MaxMin)
             && !self.may_fail()
@@ -68,7 +65,8 @@ impl<P: Programs> Cluster<P> {
         if self.queue_depth_max.0 == 0 {
             self.queue_depth_max = (1, host);
         }
-        let demand = self.demand_alone(wish.bytes);
+        let hosts = (host, target_host);
+        let demand = self.demand_alone(wish.bytes, hosts);
         let (id, message) = self.messages.post_directly(wish, ends);
         message.mark = now;
         self.look_at_vi(target, ends.target_vi);
@@ -83,8 +81,8 @@ impl<P: Programs> Cluster<P> {
         let floor = match self.known_floor(wish.bytes, begun.alone) {
             Some(floor) => floor,
             None => {
-                let plan = self.config.plan_alone(wish.bytes);
-                self.another_floor(wish.bytes, begun.alone, plan)
+                let plan = self.config.plan_alone(wish.bytes, hosts);
+                self.another_floor(wish.bytes, begun.alone, plan, hosts)
             }
         };
         let message = self.messages.get_mut(id);
@@ -124,10 +122,10 @@ impl<P: Programs> Cluster<P> {
 
     /// What a message puts on the links whose adapter costs nothing.
     #[inline]
-    fn demand_alone(&self, bytes: u32) -> FlowDemand {
+    fn demand_alone(&self, bytes: u32, hosts: (u32, u32)) -> FlowDemand {
         match &self.last_priced {
-            Some(last) if last.bytes == bytes => last.demand,
-            _ => self.config.plan_alone(bytes).demand(0),
+            Some(last) if last.bytes == bytes && self.are_plans_alike => last.demand,
+            _ => self.config.plan_alone(bytes, hosts).demand(0),
         }
     }
 

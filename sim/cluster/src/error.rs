@@ -19,6 +19,9 @@ pub enum RunError {
     /// Background traffic cannot be.
     #[error(transparent)]
     Background(#[from] BackgroundError),
+    /// Adapters of hosts that do not understand each other.
+    #[error("the adapters of some hosts do not understand those of others: {0}")]
+    Adapters(&'static str),
     /// Processes are numbered by 32 bits.
     #[error("hosts times processes exceed 2^32; use fewer processes a host")]
     TooManyProcesses,

@@ -136,6 +136,7 @@ mod error;
 mod event;
 mod failures;
 pub mod faults;
+mod hardware;
 mod host;
 mod idle;
 mod interval;

@@ -5,8 +5,8 @@ use viaduct_topology::{HostId, LinkId};
 
 use crate::config::ClusterConfig;
 use crate::workload::MessageOperation;
-use viaduct_hardware::Leg;
 use viaduct_hardware::mechanism::Plan;
+use viaduct_hardware::{Leg, Pair};
 use viaduct_network::fluid::FlowDemand;
 use viaduct_network::hops::{Alone, Delays};
 
@@ -21,19 +21,20 @@ pub(crate) struct Priced {
 }
 
 impl ClusterConfig {
-    /// The plan of a message that is alone.
-    pub(crate) fn plan_alone(&self, bytes: u32) -> Plan {
-        self.host.plan_alone(self.host_link(), bytes)
+    /// The plan of a message that is alone, from one host to another.
+    pub(crate) fn plan_alone(&self, bytes: u32, hosts: (u32, u32)) -> Plan {
+        self.pair(hosts).plan_alone(self.host_link(), bytes)
     }
 
-    /// What the network costs a message that is alone, planned so, over these links.
-    pub(crate) fn alone(&self, links: &[LinkId], plan: &Plan) -> Alone {
+    /// What the network costs a message that is alone, planned so, between two hosts over these
+    /// links.
+    pub(crate) fn alone(&self, hosts: Pair<'_>, links: &[LinkId], plan: &Plan) -> Alone {
         let delays = Delays {
             topology: &self.topology,
             links: &self.links,
             switch: &self.switch,
         };
-        delays.alone_over(links, &plan.demand(0), &self.host.ends())
+        delays.alone_over(links, &plan.demand(0), &hosts.ends())
     }
 
     /// As [`floor_latency`], between two processes.
@@ -46,15 +47,22 @@ impl ClusterConfig {
         let over = |from, to, plan: &Plan, leg| {
             let mut links: Vec<LinkId> = Vec::new();
             self.route(from, to, &mut links);
-            floor_of(self, plan, self.alone(&links, plan), leg)
+            let pair = self.pair(self.hosts_of((from, to)));
+            floor_of(pair, plan, self.alone(pair, &links, plan), leg)
         };
-        let leg = leg_of(operation, false, self.host.notice().alone());
+        let there = self.hosts_of((source, target));
+        let notice = self.host.of(there.1).notice().alone();
+        let leg = leg_of(operation, false, notice);
         if operation != MessageOperation::Read {
-            return over(source, target, &self.plan_alone(bytes), leg);
+            return over(source, target, &self.plan_alone(bytes, there), leg);
         }
-        let (request, answer) = (self.plan_alone(0), self.plan_alone(bytes).of_answer());
-        let there = over(source, target, &request, leg);
-        there + over(target, source, &answer, Leg::Answer)
+        let back = (there.1, there.0);
+        let (request, answer) = (
+            self.plan_alone(0, there),
+            self.plan_alone(bytes, back).of_answer(),
+        );
+        let asked = over(source, target, &request, leg);
+        asked + over(target, source, &answer, Leg::Answer)
     }
 }
 
@@ -84,7 +92,7 @@ pub(crate) const fn leg_of(operation: MessageOperation, is_answer: bool, notice:
 }
 
 /// The whole latency of a message that is planned so, over a way on which it is alone for so long.
-pub(crate) fn floor_of(config: &ClusterConfig, plan: &Plan, alone: Alone, leg: Leg) -> Time {
-    let stages = config.host.stages_alone(plan, alone, leg);
+pub(crate) fn floor_of(hosts: Pair<'_>, plan: &Plan, alone: Alone, leg: Leg) -> Time {
+    let stages = hosts.stages_alone(plan, alone, leg);
     stages.into_iter().fold(Time::ZERO, |sum, time| sum + time)
 }

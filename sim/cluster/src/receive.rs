@@ -9,7 +9,7 @@ use crate::connect::RECEIVES_AT_FIRST;
 use crate::connections::connection;
 use crate::event::Event;
 use crate::host::Drawn;
-use crate::message::MessageId;
+use crate::message::{Message, MessageId};
 use crate::programs::Programs;
 use crate::why::Work;
 use crate::workload::MessageOperation;
@@ -181,7 +181,8 @@ impl<P: Programs> Cluster<P> {
         }
         let message = self.messages.get(id);
         let mut there = (arrives + delay + last).max(worked);
-        if (self.keeps_order || is_of_program) && !message.is_answer {
+        let keeps_order = self.keeps_order(message);
+        if (keeps_order || is_of_program) && !message.is_answer {
             // None of a VI's messages overtakes another.
             let (process, place) = (message.source, message.connection);
             let connection = connection!(self, process, place);
@@ -196,12 +197,21 @@ impl<P: Programs> Cluster<P> {
         let mut written = there + step.own + write;
         if is_of_program {
             written = self.in_order(id, written);
-        } else if self.keeps_order {
+        } else if keeps_order {
             written = self.behind_the_last(id, written);
         }
         let message = self.messages.get_mut(id);
         message.spend(Stage::Completion, written);
         self.after(self.lanes.tail, written, Event::TailArrives(id));
+    }
+
+    /// Whether a message is placed behind what its VI sent earlier.
+    #[inline]
+    fn keeps_order(&self, message: &Message) -> bool {
+        match self.order {
+            Some(keeps_order) => keeps_order,
+            None => self.hardware.of(self.host_of(message.source)).moving_per_vi == 1,
+        }
     }
 
     /// When a message of drawn traffic is placed that would be at some time: not before what its VI
@@ -333,7 +343,7 @@ impl<P: Programs> Cluster<P> {
             self.want_to_post(target, answer);
         }
         let end = self.posted_again(id, host);
-        let doorbell = self.doorbell.unwrap_or(Step::ZERO);
+        let doorbell = self.hardware.of(host).doorbell.unwrap_or(Step::ZERO);
         let write = self.short_transaction(host, doorbell.bus, 0);
         let posted = end + write + doorbell.own;
         self.after(self.lanes.reposted, posted, Event::Reposted(id));

@@ -360,8 +360,8 @@ impl Recorder {
         }
         let ((source, target), _) = flow;
         let links = config.links_of(flow);
-        let has_buses = !config.host.bus.is_free();
-        let bus = |host| has_buses.then_some(Used::Bus(HostId(host)));
+        let has_bus = |host| !config.host.of(host).bus.is_free();
+        let bus = |host| has_bus(host).then_some(Used::Bus(HostId(host)));
         let path: Vec<Used> = bus(source)
             .into_iter()
             .chain(links.into_iter().map(Used::Link))

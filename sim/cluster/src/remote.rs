@@ -79,7 +79,8 @@ impl<P: Programs> Cluster<P> {
     /// The least latency of a message of drawn traffic that would be alone for so long on its way.
     #[inline(never)]
     pub(crate) fn floor_of_remote(&self, id: MessageId, alone: Alone) -> Time {
-        self.floor_with(id, alone, self.config.host.notice().alone())
+        let host = self.host_of(self.messages.get(id).target);
+        self.floor_with(id, alone, self.hardware.of(host).notice.alone())
     }
 
     /// The least latency of a message that would be alone for so long on its way, and of which an
@@ -88,7 +89,8 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get(id);
         let plan = self.plans.get(message.plan);
         let leg = leg_of(message.operation, message.is_answer, notice);
-        message.floor_before + floor_of(&self.config, plan, alone, leg)
+        let hosts = self.config.pair(self.ends_of(message).0);
+        message.floor_before + floor_of(hosts, plan, alone, leg)
     }
 
     /// A remote write with immediate data takes its receive at a process, or is dropped.
@@ -213,11 +215,10 @@ impl<P: Programs> Cluster<P> {
         let host = self.host_of_end(message, message.target);
         let request = Request::alone(message.bytes, (reader, 0));
         let is_of_program = message.is_of::<P>();
-        let model = &self.config.host;
-        let (hardware, link) = ((&model.mechanism, &model.bus), self.config.host_link());
+        let (hosts, link) = (self.config.pair((host, reader)), self.config.host_link());
         let none = &mut mechanism::AdapterState::Plain;
         let state = self.adapters.get_mut(host as usize).unwrap_or(none);
-        let plan = *state.plan(hardware, link, &request, &mut self.last_plan);
+        let plan = *state.plan(hosts, link, &request, &mut self.last_plan);
         self.known_plan = None;
         if is_of_program {
             self.programs.counted(host, &plan.tally, request.bytes);

@@ -111,8 +111,9 @@ struct Rule {
 }
 
 impl<P: Programs> Cluster<P> {
-    fn retransmission_rule(&self) -> Option<Rule> {
-        match &self.config.host.mechanism {
+    /// What a host's adapter does about losses, if it does anything.
+    fn retransmission_rule(&self, host: u32) -> Option<Rule> {
+        match &self.config.host.of(host).mechanism {
             Mechanism::Rdma(model) if model.retries > 0 => Some(Rule {
                 retries: model.retries,
                 timeout: model.timeout,
@@ -162,7 +163,7 @@ impl<P: Programs> Cluster<P> {
         let owner = (message.source, message.connection);
         let connection = message.header.map(|header| header.connection);
         let sender = self.sender(id);
-        let numbers = self.retransmission_rule().is_some()
+        let numbers = self.retransmission_rule(sender.host).is_some()
             && self.faults().is_some_and(Faults::may_lose)
             && self.is_reliable(sender.host, sender.vi, sender.is_of_program);
         if let Some(go) = self.go_mut(id) {
@@ -253,7 +254,9 @@ impl<P: Programs> Cluster<P> {
         message.idle_at_head = Time::ZERO;
         let plan = self.plans.get(self.messages.get(id).plan);
         let way = self.network.way(transfer.ends, transfer.flow);
-        let alone = self.config.alone(way, plan);
+        let alone = self
+            .config
+            .alone(self.config.pair(transfer.ends), way, plan);
         self.messages.get_mut(id).floor = self.floor_of_remote(id, alone);
         // What comes behind something else is taken for lost.
         transfer.is_ordered = true;
@@ -579,11 +582,11 @@ impl<P: Programs> Cluster<P> {
 
     /// Notes that a message is to be sent again.
     fn wait_for_another_go(&mut self, id: MessageId) {
-        let Some(rule) = self.retransmission_rule() else {
-            return;
-        };
         let now = self.queue.now();
         let sender = self.sender(id);
+        let Some(rule) = self.retransmission_rule(sender.host) else {
+            return;
+        };
         let sequence = self.go(id).sequence;
         let Some(recovery) = self.recovery(id) else {
             return;
@@ -600,7 +603,8 @@ impl<P: Programs> Cluster<P> {
 
     /// A sender goes back to the first message that its peer has not, unless it has since.
     pub(crate) fn send_once_more(&mut self, sender: Sender, epoch: u32) {
-        let (Some(rule), Some(failures)) = (self.retransmission_rule(), &mut self.failures) else {
+        let rule = self.retransmission_rule(sender.host);
+        let (Some(rule), Some(failures)) = (rule, &mut self.failures) else {
             return;
         };
         let recoveries = &mut failures.retransmission.recoveries;
@@ -678,7 +682,7 @@ impl<P: Programs> Cluster<P> {
 
     /// The answer of a remote read was lost: the read is asked for again, and answered.
     fn repeat_answer(&mut self, id: MessageId) {
-        let Some(rule) = self.retransmission_rule() else {
+        let Some(rule) = self.retransmission_rule(self.poster(id).0) else {
             return;
         };
         let message = self.messages.get(id);

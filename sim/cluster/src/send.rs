@@ -43,7 +43,8 @@ impl<P: Programs> Cluster<P> {
         let process = wish.process;
         let now = self.queue.now();
         let host = self.host_of(process);
-        let processor = self.config.host.processor;
+        let hardware = self.hardware.of(host);
+        let (post, doorbell) = (hardware.processor.post, hardware.doorbell);
         if self.failures.is_some() && !self.may_post(&wish) {
             return;
         }
@@ -54,7 +55,7 @@ impl<P: Programs> Cluster<P> {
         self.look_at_vi(process, ends.source_vi);
         let state = &mut self.hosts[host as usize];
         state.send_buffers_free -= 1;
-        let (begin, end) = state.work(now, processor.post);
+        let (begin, end) = state.work(now, post);
         let reaping = self.sends_to_take(host, process, ends);
         self.post_descriptor(host, ends, &wish);
         let id = self.messages.post(&wish, ends);
@@ -62,7 +63,7 @@ impl<P: Programs> Cluster<P> {
         message.spend(Stage::Buffer, now);
         message.spend(Stage::SenderProcessor, begin);
         message.spend(Stage::Post, end);
-        if let Some(doorbell) = self.doorbell {
+        if let Some(doorbell) = doorbell {
             if self.adapters.is_empty() {
                 self.plan(host, id);
                 self.work_before(host, id);
@@ -175,17 +176,18 @@ impl<P: Programs> Cluster<P> {
             }
         };
         self.hosts[host as usize].in_batch = place_in_batch.wrapping_add(1);
-        let model = &self.config.host;
-        let (hardware, link) = ((&model.mechanism, &model.bus), self.config.host_link());
+        let message = self.messages.get(id);
+        let target = self.host_of_end(message, message.target);
+        let (hosts, link) = (self.config.pair((host, target)), self.config.host_link());
         // Adapters that remember nothing have no state.
         let none = &mut mechanism::AdapterState::Plain;
         let state = self.adapters.get_mut(host as usize).unwrap_or(none);
-        state.plan(hardware, link, &request, &mut self.last_plan);
+        state.plan(hosts, link, &request, &mut self.last_plan);
         let plan = self.plans.hold_last(&mut self.last_plan);
         let message = self.messages.get_mut(id);
         message.plan = plan;
         // Another plan than the one kept may be the last now, which nobody else holds.
-        let is_usual = self.adapters.is_empty() && request.segments == 1;
+        let is_usual = self.are_plans_alike && request.segments == 1;
         self.known_plan = is_usual.then_some((request.bytes, plan));
     }
 
@@ -390,7 +392,7 @@ impl<P: Programs> Cluster<P> {
         let is_held = plan.mover == Mover::HeldEngine;
         let is_of_program = message.is_of::<P>();
         let host = self.host_of_sender(process, is_of_program);
-        let most = self.moving_at_once(is_of_program);
+        let most = self.moving_at_once(host, is_of_program);
         let connection = connection!(self, process, place);
         connection.has_turn = false;
         // One that needs no fetching stays behind those that do.
@@ -427,7 +429,9 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn move_in_order(&mut self, id: MessageId) {
         let message = self.messages.get(id);
         let (process, place) = (message.source, message.connection);
-        let most = self.moving_at_once(message.is_of::<P>());
+        let is_of_program = message.is_of::<P>();
+        let host = self.host_of_sender(process, is_of_program);
+        let most = self.moving_at_once(host, is_of_program);
         let connection = connection!(self, process, place);
         if connection.may_move(most) {
             self.begin_transfer(id);
@@ -438,8 +442,11 @@ impl<P: Programs> Cluster<P> {
 
     /// How many messages of one VI may move at once.
     #[inline(always)]
-    const fn moving_at_once(&self, is_of_program: bool) -> u32 {
-        if is_of_program { 1 } else { self.moving_per_vi }
+    fn moving_at_once(&self, host: u32, is_of_program: bool) -> u32 {
+        if is_of_program {
+            return 1;
+        }
+        self.hardware.of(host).moving_per_vi
     }
 
     /// The host of whoever has posted a message: a process, or a program the host itself.
@@ -488,7 +495,7 @@ impl<P: Programs> Cluster<P> {
         let floor = match self.known_floor(bytes, begun.alone) {
             _ if !is_send => self.floor_of_remote(id, begun.alone),
             Some(floor) => floor,
-            None => self.another_floor(bytes, begun.alone, *self.plans.get(plan)),
+            None => self.another_floor(bytes, begun.alone, *self.plans.get(plan), transfer.ends),
         };
         self.messages.get_mut(id).floor = floor;
         self.note_begun(id, &begun);
@@ -531,9 +538,15 @@ impl<P: Programs> Cluster<P> {
     }
 
     #[inline(never)]
-    pub(crate) fn another_floor(&mut self, bytes: u32, alone: Alone, plan: Plan) -> Time {
-        let notice = self.config.host.notice().alone();
-        let floor = floor_of(&self.config, &plan, alone, Leg::Taken(notice));
+    pub(crate) fn another_floor(
+        &mut self,
+        bytes: u32,
+        alone: Alone,
+        plan: Plan,
+        hosts: (u32, u32),
+    ) -> Time {
+        let notice = self.hardware.of(hosts.1).notice.alone();
+        let floor = floor_of(self.config.pair(hosts), &plan, alone, Leg::Taken(notice));
         self.last_priced = Some(Priced {
             bytes,
             demand: plan.demand(0),
@@ -672,14 +685,16 @@ impl<P: Programs> Cluster<P> {
     /// between two hosts: data that has crossed the buses before takes another way.
     pub(crate) fn places_of(&self, id: MessageId, places: Range<usize>) -> Range<usize> {
         let has_crossed = |plan| !self.plans.get(plan).scale.is_finite();
-        if !self.network.has_buses() || !has_crossed(self.messages.get(id).plan) {
+        let message = self.messages.get(id);
+        if !self.network.has_buses() || !has_crossed(message.plan) {
             return places;
         }
+        let flow = self.ends_of(message);
+        let before = usize::from(!self.config.host.of(flow.0.0).bus.is_free());
         if self.network.is_cut_through() {
-            // All but as many at the end.
-            return 1..usize::MAX;
+            return before..before + self.config.links_of(flow).len();
         }
-        places.start + 1..places.end + 1
+        places.start + before..places.end + before
     }
 
     /// The sending NIC and the sender's buffer are free; not the VI, if it is held.
@@ -761,12 +776,17 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn send_again(&mut self, process: u32, id: MessageId, sent: Time) {
         if matches!(self.config.traffic.arrivals, Arrivals::Window(_)) {
             self.processes[process as usize].outstanding -= 1;
-            let told = sent + self.notice.alone();
+            let told = sent + self.notice_alone(process);
             self.queue.schedule(told, Event::SendReaped(process));
         } else if self.operations.is_some() {
-            let told = sent + self.notice.alone();
+            let told = sent + self.notice_alone(process);
             self.note_left(self.messages.get(id).number, told);
         }
+    }
+
+    /// How long a process that waits takes to hear of what is complete.
+    fn notice_alone(&self, process: u32) -> Time {
+        self.hardware.of(self.host_of(process)).notice.alone()
     }
 
     /// A send buffer is free: for the post that waits for one, if any.

@@ -45,11 +45,8 @@ impl<P: Programs> Cluster<P> {
         while nic.send_done(ends.source_vi).completion().is_some() {
             complete += 1;
         }
-        self.config
-            .host
-            .processor
-            .reap
-            .saturating_mul(complete.into())
+        let reap = self.hardware.of(host).processor.reap;
+        reap.saturating_mul(complete.into())
     }
 
     /// The process of a message has posted it, and looks for complete sends when the processor has
@@ -93,7 +90,7 @@ impl<P: Programs> Cluster<P> {
                 }
                 continue;
             }
-            let reap = self.config.host.processor.reap;
+            let reap = self.hardware.of(host).processor.reap;
             let (begin, end) = self.hosts[host as usize].work(now, reap);
             state.busy_until = state.busy_until.max(end);
             let span = Span { begin, end };

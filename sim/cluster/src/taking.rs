@@ -26,12 +26,13 @@ impl<P: Programs> Cluster<P> {
     #[inline]
     pub(crate) fn be_heard_of(&mut self, id: MessageId) {
         let process = self.messages.get(id).target;
-        if self.waits(process) {
-            return self.take_message(id, self.notice.alone());
+        let notice = self.hardware.of(self.host_of(process)).notice;
+        if self.waits(process, notice) {
+            return self.take_message(id, notice.alone());
         }
         let is_to_answer = self.processes[process as usize].busy_until == Time::MAX;
         if !is_to_answer && !self.is_behind_kernel() {
-            return self.take_message(id, self.notice.found());
+            return self.take_message(id, notice.found());
         }
         let line = self.untaken.entry(process).or_default();
         line.push_back(id);
@@ -43,16 +44,16 @@ impl<P: Programs> Cluster<P> {
     /// Whether processes get the processor when the kernel has done with what has come, and not in
     /// their turn.
     fn is_behind_kernel(&self) -> bool {
-        matches!(self.config.host.mechanism, Mechanism::Kernel(_))
+        matches!(self.config.host.common().mechanism, Mechanism::Kernel(_))
     }
 
     /// Whether a process has looked for messages since it did something, and goes round in its loop
     /// or sleeps.
     #[inline]
-    fn waits(&self, process: u32) -> bool {
+    fn waits(&self, process: u32, notice: Notice) -> bool {
         let now = self.queue.now();
         let state = &self.hosts[self.host_of(process) as usize];
-        let looked_at = match self.notice {
+        let looked_at = match notice {
             _ if state.is_idle_until(now) => now,
             // Others have the processor, and it does not see them begin: it sleeps.
             Notice::Interrupt { .. } => state.idle_at,
@@ -95,7 +96,8 @@ impl<P: Programs> Cluster<P> {
             self.untaken.remove(&process);
         }
         if let Some(id) = first {
-            self.take_message(id, self.notice.found());
+            let notice = self.hardware.of(self.host_of(process)).notice;
+            self.take_message(id, notice.found());
         }
     }
 
@@ -104,13 +106,14 @@ impl<P: Programs> Cluster<P> {
         let now = self.queue.now();
         let process = self.messages.get(id).target;
         let host = self.host_of(process);
-        let reap = self.config.host.processor.reap;
+        let hardware = self.hardware.of(host);
+        let (reap, of_waiting) = (hardware.processor.reap, hardware.notice.alone());
         let state = &mut self.hosts[host as usize];
         let (begin, noticed) = state.work(now, notice);
         let (_, reaped) = state.work(noticed, reap);
         let message = self.messages.get_mut(id);
         // The floor has the notice of a process that waits.
-        let spared = self.notice.alone() - notice;
+        let spared = of_waiting - notice;
         message.floor = message.floor.saturating_sub(spared);
         message.spend(Stage::ReceiverProcessor, begin);
         message.spend(Stage::Notice, noticed);
@@ -131,7 +134,7 @@ impl<P: Programs> Cluster<P> {
 
     /// The processor posts the receive of a message again when it has done all it was given.
     fn post_receive_again(&mut self, id: MessageId, host: u32) {
-        let post = self.config.host.processor.post;
+        let post = self.hardware.of(host).processor.post;
         let state = &mut self.hosts[host as usize];
         let (begin, end) = state.work(state.processor_free, post);
         let message = self.messages.get_mut(id);

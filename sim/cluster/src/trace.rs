@@ -100,7 +100,6 @@ pub(crate) struct Follower {
     message: MessageName,
     processes: u32,
     first_bus: u32,
-    has_buses: bool,
     source_host: HostId,
     target_host: HostId,
     life: Span,
@@ -130,12 +129,10 @@ impl Follower {
         let processes = config.hosts.processes;
         let (source_host, target_host) = message.hosts(processes);
         let first_bus = config.topology.link_count();
-        let has_buses = !config.host.bus.is_free();
         let mut follower = Self {
             message,
             processes,
             first_bus,
-            has_buses,
             source_host,
             target_host,
             life: Span {
@@ -161,7 +158,8 @@ impl Follower {
     /// Buses and links that a flow between two hosts crosses.
     fn path_of(&self, config: &ClusterConfig, flow: FlowName) -> Vec<ResourceId> {
         let ((source, target), _) = flow;
-        let bus = |host| self.has_buses.then_some(ResourceId(self.first_bus + host));
+        let has_bus = |host| !config.host.of(host).bus.is_free();
+        let bus = |host| has_bus(host).then_some(ResourceId(self.first_bus + host));
         let links = config.links_of(flow).into_iter();
         let links = links.map(|link| ResourceId(link.0));
         let path = bus(source).into_iter().chain(links);
@@ -199,9 +197,18 @@ impl Follower {
         }
     }
 
-    /// How many buses the path begins with, and ends with: one or none.
-    pub(crate) fn buses(&self) -> usize {
-        usize::from(self.has_buses)
+    /// Its hosts.
+    pub(crate) fn hosts(&self) -> (u32, u32) {
+        (self.source_host.0, self.target_host.0)
+    }
+
+    /// Whether a bus is at a place of its path.
+    pub(crate) fn is_bus(&self, place: usize) -> bool {
+        self.is_bus_at(&self.path, place)
+    }
+
+    fn is_bus_at(&self, path: &[ResourceId], place: usize) -> bool {
+        path.get(place).is_some_and(|it| it.0 >= self.first_bus)
     }
 
     fn is_own(&self, message: MessageName) -> bool {
@@ -244,10 +251,10 @@ impl Follower {
         }
         // Descriptors of one VI go in order: its messages before this one hold it up until their
         // bytes have left.
-        if places.start <= self.buses() && work == Work::Move {
+        let path = self.path_of(config, flow);
+        if places.start <= usize::from(self.is_bus_at(&path, 0)) && work == Work::Move {
             self.keep_for_vi(config, message, span);
         }
-        let path = self.path_of(config, flow);
         for resource in &path[places_within(places, path.len())] {
             self.keep_at(*resource, Some(message), work, span);
         }
@@ -257,7 +264,8 @@ impl Follower {
     fn keep_for_vi(&mut self, config: &ClusterConfig, message: MessageName, span: Span) {
         let ends = (message.source, message.target);
         let is_of_same_vi = ends == (self.message.source, self.message.target);
-        if is_of_same_vi && config.host.mechanism.moving_per_vi() != u32::MAX {
+        let mechanism = &config.host.of(self.source_host.0).mechanism;
+        if is_of_same_vi && mechanism.moving_per_vi() != u32::MAX {
             self.keep(Server::Vi, Some(message), Work::Move, span);
         }
     }

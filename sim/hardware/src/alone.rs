@@ -17,11 +17,12 @@
 
 use viaduct_engine::Time;
 use viaduct_network::fluid::FlowDemand;
-use viaduct_network::hops::{Alone, Ends};
+use viaduct_network::hops::{Alone, End};
 use viaduct_network::{Frame, Rate};
 
 use crate::host::HostModel;
 use crate::mechanism::{AdapterState, LastPlan, Plan, Request, Step};
+use crate::pair::Pair;
 use crate::stage::{STAGES, Stage};
 
 /// What a message is that crosses the network once, and so which steps it has at its ends.
@@ -39,32 +40,33 @@ pub enum Leg {
 impl HostModel {
     /// What hosts of this model are to the network.
     #[must_use]
-    pub fn ends(&self) -> Ends {
-        Ends {
+    pub fn end(&self) -> End {
+        End {
             bus_rate: self.bus.dma_rate(),
             forwarding: self.mechanism.forwarding(),
             write: self.bus.write,
         }
     }
+}
 
+impl Pair<'_> {
     /// The plan of a message of so many bytes and one segment that is alone.
     #[must_use]
-    pub fn plan_alone(&self, link: (Frame, Rate), bytes: u32) -> Plan {
+    pub fn plan_alone(self, link: (Frame, Rate), bytes: u32) -> Plan {
         let request = Request::alone(bytes, (0, 0));
-        let hardware = (&self.mechanism, &self.bus);
-        let mut state = AdapterState::new(&self.mechanism);
+        let mut state = AdapterState::new(&self.sender.mechanism);
         let last = &mut LastPlan::default();
-        if !self.mechanism.is_stateless() {
+        if !self.sender.mechanism.is_stateless() {
             // The first message fills the caches.
-            state.plan(hardware, link, &request, last);
+            state.plan(self, link, &request, last);
         }
-        *state.plan(hardware, link, &request, last)
+        *state.plan(self, link, &request, last)
     }
 
     /// The stages of a message that is planned so, over a way that takes so long. They add up to
     /// its latency; those of a remote read are the sums of its request's and its answer's.
     #[must_use]
-    pub fn stages_alone(&self, plan: &Plan, way: Alone, leg: Leg) -> [Time; STAGES] {
+    pub fn stages_alone(self, plan: &Plan, way: Alone, leg: Leg) -> [Time; STAGES] {
         let Alone { moving, delay } = way;
         let mut receive = plan.match_service.alone();
         if plan.receive_processor > Time::ZERO {
@@ -79,15 +81,16 @@ impl HostModel {
         put(Stage::Receive, receive);
         put(Stage::Completion, plan.completion.alone());
         if leg != Leg::Answer {
-            let doorbell = self.mechanism.doorbell(&self.bus).unwrap_or(Step::ZERO);
-            put(Stage::Post, self.processor.post);
+            let HostModel { mechanism, bus, .. } = self.sender;
+            let doorbell = mechanism.doorbell(bus).unwrap_or(Step::ZERO);
+            put(Stage::Post, self.sender.processor.post);
             put(Stage::Software, plan.processor);
             put(Stage::Doorbell, doorbell.alone());
             put(Stage::Descriptor, plan.service.alone() + plan.fetch);
         }
         if let Leg::Taken(notice) = leg {
             put(Stage::Notice, notice);
-            put(Stage::Reap, self.processor.reap);
+            put(Stage::Reap, self.receiver.processor.reap);
         }
         stages
     }

@@ -1,5 +1,7 @@
 //! A host: one preset.
 
+use viaduct_engine::Time;
+
 use crate::bus::BusModel;
 use crate::mechanism::Mechanism;
 use crate::memory::MemoryModel;
@@ -25,6 +27,15 @@ pub struct HostModel {
 }
 
 impl HostModel {
+    /// Whether nothing that a message asks of it takes time, and each message goes by itself.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        let processor = &self.processor;
+        [processor.post, processor.reap, self.notice().alone()] == [Time::ZERO; 3]
+            && self.bus.is_free()
+            && self.mechanism.is_free()
+    }
+
     /// How applications hear of a message.
     #[must_use]
     pub fn notice(&self) -> Notice {

@@ -10,6 +10,7 @@ mod host;
 pub mod mechanism;
 pub mod memory;
 pub mod pages;
+mod pair;
 pub mod processor;
 mod stage;
 
@@ -23,6 +24,7 @@ pub use mechanism::rdma::RdmaModel;
 pub use mechanism::remote_writes::{NoticeModel, QueueDesign, RemoteWriteModel};
 pub use mechanism::{Mechanism, Step};
 pub use memory::MemoryModel;
+pub use pair::Pair;
 pub use processor::{Completion, Notice, ProcessorModel};
 pub use stage::{STAGES, Stage};
-pub use viaduct_network::{Frame, Rate, Switching};
+pub use viaduct_network::{ByHost, Frame, Rate, Switching};

@@ -16,6 +16,7 @@ mod tally;
 use viaduct_engine::Time;
 
 use crate::bus::BusModel;
+use crate::pair::Pair;
 use firmware::FirmwareModel;
 use kernel::KernelModel;
 use native::NicModel;
@@ -169,9 +170,31 @@ pub struct LastPlan {
     is_new: bool,
 }
 
-/// What a plan hangs on, where one is kept: bytes, segments, whether the mapping is there, whether
-/// others are before it.
-type Likeness = (u32, u32, bool, bool);
+/// What a plan hangs on, where one is kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Likeness {
+    bytes: u32,
+    segments: u32,
+    /// Which models its two hosts are of.
+    groups: [usize; 2],
+    /// Whether the buffer that it goes to is mapped.
+    is_mapped: bool,
+    /// Whether others are before it.
+    is_behind: bool,
+}
+
+impl Likeness {
+    /// Of adapters that remember nothing.
+    const fn plain(request: &Request, hosts: Pair<'_>) -> Self {
+        Self {
+            bytes: request.bytes,
+            segments: request.segments,
+            groups: hosts.groups,
+            is_mapped: true,
+            is_behind: false,
+        }
+    }
+}
 
 impl Default for LastPlan {
     fn default() -> Self {
@@ -225,35 +248,72 @@ impl AdapterState {
         }
     }
 
-    /// What a message costs over a host's link. Hosts of one model share what was planned last.
+    /// What a message costs between two hosts over their links. Pairs of hosts of the same models
+    /// share what was planned last.
     pub fn plan<'a>(
         &mut self,
-        (mechanism, bus): (&Mechanism, &BusModel),
-        (frame, link_rate): (Frame, Rate),
+        hosts: Pair<'_>,
+        link: (Frame, Rate),
         request: &Request,
         last: &'a mut LastPlan,
     ) -> &'a Plan {
-        let plan = match (self, mechanism) {
-            (Self::RemoteWrites(state), Mechanism::RemoteWrites(clan)) => {
-                return state.plan(clan, bus, frame, request, last);
+        use Mechanism::{Firmware, Kernel, Native, RemoteWrites};
+
+        let Pair {
+            sender, receiver, ..
+        } = hosts;
+        let buses = [&sender.bus, &receiver.bus];
+        let plan = match (self, &sender.mechanism, &receiver.mechanism) {
+            (Self::RemoteWrites(state), RemoteWrites(one), RemoteWrites(other)) => {
+                return state.plan([one, other], (buses, hosts.groups), link.0, request, last);
             }
-            (Self::Plain, _) if last.is_like((request.bytes, request.segments, true, false)) => {
+            (Self::Plain, ..) if last.is_like(Likeness::plain(request, hosts)) => {
                 return &last.plan;
             }
-            (_, Mechanism::Native(nic)) => native::plan(nic, bus, frame, request),
-            (_, Mechanism::Firmware(nic)) => firmware::plan(nic, bus, (frame, link_rate), request),
-            (_, Mechanism::Kernel(kernel)) => {
-                kernel::plan(kernel, bus, (frame, link_rate), request)
+            (_, Native(one), Native(other)) => native::plan([one, other], buses, link.0, request),
+            (_, Firmware(one), Firmware(other)) => {
+                firmware::plan([one, other], buses, link, request)
             }
-            (Self::Rdma(state), Mechanism::Rdma(nic)) => state.plan(nic, bus, frame, request),
-            // The state was made for the model.
-            (_, Mechanism::RemoteWrites(_) | Mechanism::Rdma(_)) => Plan::free(request.bytes),
+            (_, Kernel(one), Kernel(other)) => kernel::plan([one, other], buses, link, request),
+            (Self::Rdma(state), Mechanism::Rdma(one), Mechanism::Rdma(other)) => {
+                state.plan([one, other], buses[1], link.0, request)
+            }
+            // The state was made for the model, and no adapter understands one of another kind: the
+            // table of combinations of `viaduct-scenario` has them refused.
+            _ => Plan::free(request.bytes),
         };
         last.set(plan)
     }
 }
 
 impl Mechanism {
+    /// What keeps an adapter from understanding another's messages; nothing if it does understand
+    /// them.
+    #[must_use]
+    pub fn differs_from(&self, other: &Self) -> Option<&'static str> {
+        match (self, other) {
+            (Self::Native(_), Self::Native(_)) | (Self::Rdma(_), Self::Rdma(_)) => None,
+            (Self::Firmware(one), Self::Firmware(other)) => (one.packet_bytes
+                != other.packet_bytes)
+                .then_some("their programs cut messages into packets of other sizes"),
+            (Self::Kernel(one), Self::Kernel(other)) => (one.frame_bytes != other.frame_bytes)
+                .then_some("their kernels cut messages into frames of other sizes"),
+            (Self::RemoteWrites(one), Self::RemoteWrites(other)) => {
+                one.differs_from(other).then_some(
+                    "their libraries write other queues, of other slots, into each other's memory",
+                )
+            }
+            (
+                Self::Native(_)
+                | Self::Rdma(_)
+                | Self::Firmware(_)
+                | Self::Kernel(_)
+                | Self::RemoteWrites(_),
+                _,
+            ) => Some("they are of other mechanisms, each with a protocol of its own"),
+        }
+    }
+
     /// Whether the adapter is told of a post, of a send or a receive, by a doorbell, and how long
     /// until it acts; otherwise the posting processor starts a message itself, and a receive is
     /// there when the processor has put it there.

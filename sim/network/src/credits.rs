@@ -39,6 +39,7 @@ use self::switch::Switch;
 use self::units::{Cut, Kind, Passages, Units};
 use crate::account::Account;
 use crate::adapter::{Adapter, Inbound, NEVER};
+use crate::by_host::ByHost;
 use crate::fluid::{FlowDemand, FlowId, ResourceId};
 use crate::frames::alone::{Forwarding, Span};
 use crate::hops::Delays;
@@ -61,7 +62,7 @@ pub(crate) struct Credits {
     frame: Frame,
     switching: Switching,
     forwarding: Forwarding,
-    bus_rate: Rate,
+    bus_rates: ByHost<Rate>,
     links: Vec<Link>,
     channels: Vec<Channel>,
     switches: Vec<Switch>,
@@ -105,8 +106,12 @@ enum Room {
 }
 
 impl Credits {
-    /// The links of a network, and hosts with buses of some rate at its ends.
-    pub(crate) fn new(topology: &Arc<Topology>, delays: &Delays<'_>, bus_rate: Rate) -> Self {
+    /// The links of a network, and hosts with buses of some rates at its ends.
+    pub(crate) fn new(
+        topology: &Arc<Topology>,
+        delays: &Delays<'_>,
+        bus_rates: ByHost<Rate>,
+    ) -> Self {
         let config = delays.links;
         let settings = config.credits;
         let forwarding = alone::forwarding(delays);
@@ -155,7 +160,7 @@ impl Credits {
             frame: config.frame,
             switching: config.switching,
             forwarding,
-            bus_rate,
+            bus_rates,
             links,
             channels,
             wakes: vec![NEVER; switches.len() + hosts as usize],
@@ -209,7 +214,7 @@ impl Credits {
         let has_links = !crossing.way.is_empty();
         let units = Units::over(has_links, demand.wire_bytes, self.frame, &self.settings);
         let parts = (Cut::of(units), units.bytes);
-        let rates = (self.bus_rate, self.switching);
+        let rates = (&self.bus_rates, self.switching);
         let passage = &mut self.passages[id as usize];
         passage.begin(crossing, demand, parts, alone, rates);
         let settings = &self.settings;
@@ -606,9 +611,10 @@ impl Credits {
     /// Works out until now what links and buses have carried.
     pub(crate) fn credit_all(&mut self, now: Time) {
         let now = now.picoseconds();
-        let rate = self.bus_rate.bytes_per_picosecond();
+        let rate = |host| self.bus_rates.of(host).bytes_per_picosecond();
         let links = self.links.iter().map(|link| link.carried_by(now));
-        let buses = self.adapters.iter().map(|it| it.carried_by(now, rate));
+        let buses = (0..).zip(&self.adapters);
+        let buses = buses.map(|(host, it)| it.carried_by(now, rate(host)));
         self.account.credit(links.chain(buses));
     }
 
@@ -624,8 +630,13 @@ impl Credits {
 
     /// The rate of a link or bus, bytes a picosecond.
     pub(crate) fn rate(&self, resource: ResourceId) -> f64 {
-        let link = self.links.get(resource.0 as usize);
-        link.map_or(self.bus_rate.bytes_per_picosecond(), |link| link.rate)
+        match self.links.get(resource.0 as usize) {
+            Some(link) => link.rate,
+            None => {
+                let host = resource.0 - self.links.len() as u32;
+                self.bus_rates.of(host).bytes_per_picosecond()
+            }
+        }
     }
 
     /// Most packets, or with wormhole flits, that were in the buffers at a link's end or on their

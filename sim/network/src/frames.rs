@@ -52,6 +52,7 @@ use self::replies::Replies;
 use self::spread::Spread;
 use crate::account::Account;
 use crate::adapter::{Adapter, Inbound, NEVER};
+use crate::by_host::ByHost;
 use crate::fluid::{FlowDemand, FlowId, ResourceId};
 use crate::hops::Delays;
 use crate::passage::{Crossing, NOBODY};
@@ -65,7 +66,7 @@ const WINDOW: FlowId = FlowId(u32::MAX - 1);
 pub(crate) struct Frames {
     outputs: Vec<Output>,
     adapters: Vec<Adapter<Kind>>,
-    bus_rate: Rate,
+    bus_rates: ByHost<Rate>,
     frame: Frame,
     forwarding: Forwarding,
     passages: Passages,
@@ -103,8 +104,12 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// The links of a network, and hosts with buses of some rate at its ends.
-    pub(crate) fn new(topology: &Arc<Topology>, delays: &Delays<'_>, bus_rate: Rate) -> Self {
+    /// The links of a network, and hosts with buses of some rates at its ends.
+    pub(crate) fn new(
+        topology: &Arc<Topology>,
+        delays: &Delays<'_>,
+        bus_rates: ByHost<Rate>,
+    ) -> Self {
         let links = delays.links;
         let forwarding = Forwarding::of(delays);
         let full = full_bytes(links.frame);
@@ -143,7 +148,7 @@ impl Frames {
         Self {
             outputs,
             adapters: (0..hosts).map(|_| Adapter::new()).collect(),
-            bus_rate,
+            bus_rates,
             frame: links.frame,
             forwarding,
             passages: Passages::new(),
@@ -246,7 +251,7 @@ impl Frames {
         let id = self.passages.take();
         let sizes = Sizes::of(demand.wire_bytes, self.frame);
         let parts = (Whole::of(crossing, sizes), [sizes.full, sizes.last]);
-        let rates = (self.bus_rate, self.forwarding.switching);
+        let rates = (&self.bus_rates, self.forwarding.switching);
         let passage = &mut self.passages[id as usize];
         passage.begin(crossing, demand, parts, alone, rates);
         passage.way.extend_from_slice(crossing.way);
@@ -779,8 +784,9 @@ impl Frames {
             self.advance(host, now);
         }
         let links = self.outputs.iter().map(|output| output.carried(now));
-        let rate = self.bus_rate.bytes_per_picosecond();
-        let buses = self.adapters.iter().map(|it| it.carried_by(now, rate));
+        let rate = |host| self.bus_rates.of(host).bytes_per_picosecond();
+        let buses = (0..).zip(&self.adapters);
+        let buses = buses.map(|(host, it)| it.carried_by(now, rate(host)));
         self.account.credit(links.chain(buses));
     }
 
@@ -796,8 +802,13 @@ impl Frames {
 
     /// The rate of a link or bus, bytes a picosecond.
     pub(crate) fn rate(&self, resource: ResourceId) -> f64 {
-        let output = self.outputs.get(resource.0 as usize);
-        output.map_or(self.bus_rate.bytes_per_picosecond(), |it| it.rate)
+        match self.outputs.get(resource.0 as usize) {
+            Some(output) => output.rate,
+            None => {
+                let host = resource.0 - self.outputs.len() as u32;
+                self.bus_rates.of(host).bytes_per_picosecond()
+            }
+        }
     }
 
     /// Most frames that waited for a link, or for a host's bus, or were on it, at once.

@@ -17,9 +17,9 @@ use crate::links::{LinkConfig, Sharing, SwitchModel};
 use crate::queues::Stop;
 use crate::rate::{Rate, Switching};
 
-/// What the hosts at both ends of a way are to the network; the same on each host.
+/// What a host at an end of a way is to the network.
 #[derive(Clone, Copy, Debug)]
-pub struct Ends {
+pub struct End {
     /// The rate of a host's bus, which all that it sends and is sent shares; infinite if it limits
     /// nothing.
     pub bus_rate: Rate,
@@ -29,11 +29,50 @@ pub struct Ends {
     pub write: Time,
 }
 
-impl Ends {
-    /// Whether buses limit anything.
+impl End {
+    /// Whether its bus limits anything.
     #[must_use]
-    pub const fn have_buses(&self) -> bool {
+    pub const fn has_bus(&self) -> bool {
         !self.bus_rate.is_infinite()
+    }
+}
+
+/// The hosts at both ends of a way.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    /// Where it begins.
+    pub source: End,
+    /// Where it ends.
+    pub target: End,
+}
+
+impl Ends {
+    /// Hosts that are the same to the network.
+    #[must_use]
+    pub const fn alike(end: End) -> Self {
+        Self {
+            source: end,
+            target: end,
+        }
+    }
+
+    /// The buses that bytes cross between two hosts, if they cross buses.
+    #[must_use]
+    pub const fn shape(&self, uses_buses: bool, links: usize) -> Shape {
+        Shape {
+            first_bus: uses_buses && self.source.has_bus(),
+            links,
+            last_bus: uses_buses && self.target.has_bus(),
+        }
+    }
+
+    /// Those of a part of the way that begins at a place.
+    fn from(&self, shape: Shape, place: usize) -> Self {
+        // The last bus alone begins and ends with its host.
+        match place >= shape.links_end() && place > 0 {
+            true => Self::alike(self.target),
+            false => *self,
+        }
     }
 }
 
@@ -59,16 +98,6 @@ impl Shape {
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.len() == 0
-    }
-
-    /// Of a way between two hosts over so many links, with the buses of both or without.
-    #[must_use]
-    pub const fn between(has_buses: bool, links: usize) -> Self {
-        Self {
-            first_bus: has_buses,
-            links,
-            last_bus: has_buses,
-        }
     }
 
     /// The places of its links.
@@ -136,10 +165,12 @@ impl Shape {
 
     /// The end of the hop that begins at a place.
     #[must_use]
-    pub fn hop_end(self, from: usize, links: Switching, adapters: Switching) -> usize {
+    pub fn hop_end(self, from: usize, links: Switching, ends: &Ends) -> usize {
         let stores = |place: usize| {
-            let rule = if self.is_bus(place - 1) || self.is_bus(place) {
-                adapters
+            let rule = if self.is_bus(place) {
+                ends.target.forwarding
+            } else if self.is_bus(place - 1) {
+                ends.source.forwarding
             } else {
                 links
             };
@@ -248,14 +279,18 @@ impl Delays<'_> {
         places: &Range<usize>,
         path: &[LinkId],
         demand: &FlowDemand,
-        bus_rate: Rate,
+        ends: &Ends,
     ) -> Time {
         let mut rate = self.slowest(&path[shape.links_of(places)]);
         if shape.touches_adapter(places) {
             rate = rate.min(demand.rate_max);
         }
-        if places.clone().any(|place| shape.is_bus(place)) {
-            rate = rate.min(bus_rate.bytes_per_picosecond() * demand.scale);
+        for place in places.clone().filter(|&place| shape.is_bus(place)) {
+            let end = match place {
+                0 => ends.source,
+                _ => ends.target,
+            };
+            rate = rate.min(end.bus_rate.bytes_per_picosecond() * demand.scale);
         }
         moving_time(demand.wire_bytes, rate)
     }
@@ -264,8 +299,8 @@ impl Delays<'_> {
     /// else there.
     #[must_use]
     pub fn alone_over(&self, path: &[LinkId], demand: &FlowDemand, ends: &Ends) -> Alone {
-        let has_buses = ends.have_buses() && demand.uses_buses();
-        self.alone(Shape::between(has_buses, path.len()), path, demand, ends)
+        let shape = ends.shape(demand.uses_buses(), path.len());
+        self.alone(shape, path, demand, ends)
     }
 
     /// What a message costs over a way of some shape and these links, nobody else there.
@@ -280,9 +315,9 @@ impl Delays<'_> {
             return self.frames_alone(shape, path, demand, ends);
         }
         while from < shape.len() {
-            let end = shape.hop_end(from, self.links.switching, ends.forwarding);
+            let end = shape.hop_end(from, self.links.switching, ends);
             let places = from..end;
-            alone.moving += self.moving(shape, &places, path, demand, ends.bus_rate);
+            alone.moving += self.moving(shape, &places, path, demand, ends);
             alone.delay += self.hop(shape, &places, path, demand.wire_bytes);
             from = end;
         }
@@ -300,7 +335,7 @@ impl Delays<'_> {
         let mut alone = Alone::default();
         let mut from = 0;
         loop {
-            let end = shape.hop_end(from, Switching::CutThrough, ends.forwarding);
+            let end = shape.hop_end(from, Switching::CutThrough, ends);
             let span = self.frames_over(shape, &(from..end), path, demand, ends);
             alone.delay += Time::from_picoseconds(span.head);
             alone.moving += Time::from_picoseconds(span.total - span.head);
@@ -321,6 +356,7 @@ impl Delays<'_> {
         ends: &Ends,
     ) -> Span {
         let hop = shape.part(places);
+        let ends = &ends.from(shape, places.start);
         let mut demand = *demand;
         if !shape.touches_adapter(places) {
             demand.rate_max = f64::INFINITY;

@@ -14,6 +14,7 @@
 
 mod account;
 mod adapter;
+mod by_host;
 mod credits;
 pub mod damage;
 pub mod fluid;
@@ -34,6 +35,7 @@ mod ways;
 pub mod windows;
 pub mod wormhole;
 
+pub use by_host::ByHost;
 pub use credits::{CREDIT_BYTES, CreditLinks, Deadlock, FlowControl};
 pub use frames::limits::{QueueCounts, QueueLoss};
 pub use journeys::JourneyId;

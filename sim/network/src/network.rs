@@ -24,11 +24,12 @@ use std::sync::Arc;
 use viaduct_engine::{EventQueue, Time};
 use viaduct_topology::{HostId, LinkId, Topology};
 
+use crate::by_host::ByHost;
 use crate::credits::Credits;
 use crate::fluid::{FlowDemand, FlowId, Fluid, ResourceId};
 use crate::frames::Frames;
 use crate::frames::alone::Span;
-use crate::hops::{Alone, Delays, Ends, Shape, moving_time};
+use crate::hops::{Alone, Delays, End, Ends, Shape, moving_time};
 use crate::journeys::{Journey, JourneyId, Journeys};
 use crate::links::{LinkConfig, Sharing, SwitchModel};
 use crate::passage::Crossing;
@@ -45,14 +46,15 @@ pub struct Network {
     topology: Arc<Topology>,
     links: LinkConfig,
     switch: SwitchModel,
-    ends: Ends,
+    hosts: ByHost<End>,
     fluid: Fluid,
     /// In its place, where no flow crosses several links at once.
     apart: Option<Apart>,
     first_bus: u32,
     has_buses: bool,
     has_equal_paths: bool,
-    are_links_alike: bool,
+    /// Whether ways of as many links cost the same.
+    are_ways_alike: bool,
     /// Whether every way is crossed at once.
     is_cut_through: bool,
     /// The way that was worked out last: all of it, and its links.
@@ -84,15 +86,16 @@ impl Network {
         topology: &Arc<Topology>,
         links: &LinkConfig,
         switch: SwitchModel,
-        ends: Ends,
+        hosts: impl Into<ByHost<End>>,
         keeps_ways: bool,
     ) -> Self {
+        let hosts = hosts.into();
         let (link_count, host_count) = (topology.link_count(), topology.host_count());
-        let has_buses = ends.have_buses();
+        let has_buses = hosts.values().any(End::has_bus);
         let bus_count = if has_buses { host_count } else { 0 };
         let rates = (0..link_count)
             .map(|link| links.rate_of(topology, LinkId(link)))
-            .chain((0..bus_count).map(|_| ends.bus_rate))
+            .chain((0..bus_count).map(|host| hosts.of(host).bus_rate))
             .map(Rate::bytes_per_picosecond);
         let delays = Delays {
             topology,
@@ -106,14 +109,17 @@ impl Network {
                 Some(Apart::Queues(Box::new(queues)))
             }
             Sharing::Packets => {
-                let frames = Frames::new(topology, &delays, ends.bus_rate);
+                let frames = Frames::new(topology, &delays, hosts.map(|end| end.bus_rate));
                 Some(Apart::Frames(Box::new(frames)))
             }
             Sharing::Credits => {
-                let credits = Credits::new(topology, &delays, ends.bus_rate);
+                let credits = Credits::new(topology, &delays, hosts.map(|end| end.bus_rate));
                 Some(Apart::Credits(Box::new(credits)))
             }
         };
+        let forward = hosts
+            .values()
+            .all(|end| end.forwarding == Switching::CutThrough);
         let of_flows = rates.filter(|_| apart.is_none());
         Self {
             fluid: Fluid::new(links.sharing, of_flows, link_count),
@@ -121,9 +127,8 @@ impl Network {
             first_bus: link_count,
             has_buses,
             has_equal_paths: topology.has_equal_paths(),
-            are_links_alike: topology.are_links_alike(),
-            is_cut_through: [links.switching_of_messages(), ends.forwarding]
-                == [Switching::CutThrough; 2],
+            are_ways_alike: topology.are_links_alike() && hosts.are_alike(),
+            is_cut_through: forward && links.switching_of_messages() == Switching::CutThrough,
             path: Vec::new(),
             path_links: Vec::new(),
             stops: Vec::new(),
@@ -134,7 +139,7 @@ impl Network {
             topology: Arc::clone(topology),
             links: links.clone(),
             switch,
-            ends,
+            hosts,
         }
     }
 
@@ -229,7 +234,7 @@ impl Network {
             return self.cross_whole(queue, transfer, shape, (alone, true));
         }
         match &self.last {
-            Some(last) if self.are_links_alike && last.is_like(&self.path, transfer) => {
+            Some(last) if self.are_ways_alike && last.is_like(&self.path, transfer) => {
                 for (stop, &resource) in self.stops.iter_mut().zip(&self.path) {
                     stop.resource = resource;
                 }
@@ -329,7 +334,8 @@ impl Network {
             last_bus: false,
         };
         let (demand, delays) = (transfer.demand, self.delays());
-        let alone = delays.alone(shape, way, &demand, &self.ends);
+        let ends = self.ends(transfer.ends);
+        let alone = delays.alone(shape, way, &demand, &ends);
         if !self.is_cut_through {
             return self.begin_journey(queue, transfer, shape, alone);
         }
@@ -344,7 +350,7 @@ impl Network {
             Some(Apart::Queues(_)) => {}
         }
         let senders = 0..shape.senders();
-        let sending = delays.moving(shape, &senders, way, &demand, self.ends.bus_rate);
+        let sending = delays.moving(shape, &senders, way, &demand, &ends);
         self.lay_stops(shape, &(0..shape.len()), &demand);
         self.last = None;
         self.pass_whole(queue, transfer, shape, (alone, sending))
@@ -372,9 +378,13 @@ impl Network {
             switch: &self.switch,
         };
         let journey = self.journeys.get_mut(id);
+        let ends = Ends {
+            source: *self.hosts.of(journey.ends.0),
+            target: *self.hosts.of(journey.ends.1),
+        };
         let (shape, from) = (journey.shape, journey.done);
         let switching = self.links.switching_of_messages();
-        let end = shape.hop_end(from, switching, self.ends.forwarding);
+        let end = shape.hop_end(from, switching, &ends);
         let places = from..end;
         let links = shape.place_range_of_links();
         self.path_links.clear();
@@ -385,7 +395,7 @@ impl Network {
             demand.rate_max = f64::INFINITY;
         }
         let path = &self.path_links;
-        let unshared = delays.moving(shape, &places, path, &demand, self.ends.bus_rate);
+        let unshared = delays.moving(shape, &places, path, &demand, &ends);
         journey.delay = delays.hop(shape, &places, path, demand.wire_bytes);
         journey.hop_end = end;
         let mut begun = Begun {
@@ -403,7 +413,7 @@ impl Network {
         let queues = match &mut self.apart {
             Some(Apart::Queues(queues)) => queues,
             Some(apart @ (Apart::Frames(_) | Apart::Credits(_))) => {
-                let span = delays.frames_over(shape, &places, path, &demand, &self.ends);
+                let span = delays.frames_over(shape, &places, path, &demand, &ends);
                 journey.delay = Time::from_picoseconds(span.head);
                 begun.delay = journey.delay;
                 begun.unshared = Time::from_picoseconds(span.total - span.head);
@@ -602,7 +612,7 @@ impl Network {
                 let crossing = Crossing {
                     hosts: (host, host),
                     way: &[],
-                    has_first_bus: self.has_buses,
+                    has_first_bus: self.hosts.of(host).has_bus(),
                     has_last_bus: false,
                     flow: None,
                     brings_head: false,
@@ -616,7 +626,7 @@ impl Network {
             }
             Some(Apart::Queues(queues)) => queues,
         };
-        let rate = self.ends.bus_rate.bytes_per_picosecond() * demand.scale;
+        let rate = self.hosts.of(host).bus_rate.bytes_per_picosecond() * demand.scale;
         let unshared = moving_time(demand.wire_bytes, rate.min(demand.rate_max));
         let passing = Passing {
             stops: &[Stop {
@@ -645,6 +655,7 @@ impl Network {
 
         let wire_bytes = self.links.frame.wire_bytes(CONTROL_BYTES) as f64;
         self.route(ends, flow);
+        let hosts = self.ends(ends);
         let (path, delays) = (&self.path_links, self.delays());
         let shape = Shape {
             first_bus: false,
@@ -654,7 +665,7 @@ impl Network {
         let mut delay = Time::ZERO;
         let mut from = 0;
         while from < path.len() {
-            let end = shape.hop_end(from, self.links.switching, Switching::CutThrough);
+            let end = shape.hop_end(from, self.links.switching, &hosts);
             delay += delays.hop(shape, &(from..end), path, wire_bytes);
             if from > 0 {
                 let rate = delays.slowest(&path[from..end]);
@@ -662,8 +673,8 @@ impl Network {
             }
             from = end;
         }
-        if self.has_buses {
-            delay += self.ends.write;
+        if hosts.target.has_bus() {
+            delay += hosts.target.write;
         }
         delay + self.links.host_rate.time_for(wire_bytes)
     }
@@ -687,9 +698,9 @@ impl Network {
     #[inline]
     fn lay(&mut self, transfer: &Transfer) {
         let (source, target) = transfer.ends;
-        let has_buses = self.has_buses && transfer.demand.uses_buses();
+        let uses_buses = self.has_buses && transfer.demand.uses_buses();
         self.path.clear();
-        if has_buses {
+        if uses_buses && self.hosts.of(source).has_bus() {
             self.path.push(self.bus(source));
         }
         if source == target {
@@ -698,14 +709,16 @@ impl Network {
         let ends = (HostId(source), HostId(target));
         let topology = &self.topology;
         topology.route_flow(ends.0, ends.1, transfer.flow, &mut self.path);
-        if has_buses {
+        if uses_buses && self.hosts.of(target).has_bus() {
             self.path.push(self.bus(target));
         }
     }
 
     fn shape(&self, transfer: &Transfer) -> Shape {
-        let first_bus = self.has_buses && transfer.demand.uses_buses();
-        let last_bus = first_bus && transfer.ends.0 != transfer.ends.1;
+        let (source, target) = transfer.ends;
+        let uses_buses = self.has_buses && transfer.demand.uses_buses();
+        let first_bus = uses_buses && self.hosts.of(source).has_bus();
+        let last_bus = uses_buses && source != target && self.hosts.of(target).has_bus();
         Shape {
             first_bus,
             links: self.path.len() - usize::from(first_bus) - usize::from(last_bus),
@@ -718,7 +731,7 @@ impl Network {
     fn alone(&mut self, transfer: &Transfer) -> Alone {
         // Where all links are alike, paths of one length are too, and most messages repeat.
         if let Some(last) = &self.last
-            && self.are_links_alike
+            && self.are_ways_alike
             && last.is_like(&self.path, transfer)
         {
             return last.alone;
@@ -734,9 +747,9 @@ impl Network {
         self.path_links
             .extend(links.iter().map(|link| LinkId(link.0)));
         let (delays, demand) = (self.delays(), &transfer.demand);
-        let (path, bus_rate) = (&self.path_links, self.ends.bus_rate);
-        let alone = delays.alone(shape, path, demand, &self.ends);
-        let sending = delays.moving(shape, &(0..shape.senders()), path, demand, bus_rate);
+        let (path, ends) = (&self.path_links, self.ends(transfer.ends));
+        let alone = delays.alone(shape, path, demand, &ends);
+        let sending = delays.moving(shape, &(0..shape.senders()), path, demand, &ends);
         self.last = Some(Whole {
             links: self.path.len(),
             demand: transfer.demand,
@@ -769,6 +782,14 @@ impl Network {
         alone
     }
 
+    /// The hosts at the ends of a way.
+    fn ends(&self, (source, target): (u32, u32)) -> Ends {
+        Ends {
+            source: *self.hosts.of(source),
+            target: *self.hosts.of(target),
+        }
+    }
+
     fn delays(&self) -> Delays<'_> {
         Delays {
             topology: &self.topology,
@@ -791,7 +812,7 @@ impl Network {
         self.is_cut_through
     }
 
-    /// Whether the hosts' buses limit anything.
+    /// Whether the bus of any host limits anything.
     #[inline]
     #[must_use]
     pub const fn has_buses(&self) -> bool {

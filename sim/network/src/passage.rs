@@ -3,6 +3,7 @@
 use core::ops::{Deref, DerefMut};
 
 use crate::adapter::NEVER;
+use crate::by_host::ByHost;
 use crate::fluid::{FlowDemand, FlowId};
 use crate::frames::alone::{Own, Span};
 use crate::queues::FlowKey;
@@ -84,11 +85,16 @@ impl<P: Parts, const KINDS: usize> Passage<P, KINDS> {
         demand: &FlowDemand,
         (parts, bytes): (P, [f64; KINDS]),
         alone: Span,
-        (bus_rate, switching): (Rate, Switching),
+        (bus_rates, switching): (&ByHost<Rate>, Switching),
     ) {
-        let rate = |has_bus: bool| has_bus.then_some(bus_rate);
-        let own = |bytes| Own::of(bytes, demand, rate(crossing.has_first_bus));
-        let taken = |bytes| Own::taken(bytes, demand, rate(crossing.has_last_bus), switching);
+        let (source, target) = crossing.hosts;
+        let rate = |has_bus: bool, host| has_bus.then(|| *bus_rates.of(host));
+        let (first, last) = (
+            rate(crossing.has_first_bus, source),
+            rate(crossing.has_last_bus, target),
+        );
+        let own = |bytes| Own::of(bytes, demand, first);
+        let taken = |bytes| Own::taken(bytes, demand, last, switching);
         let is_sent = !crossing.way.is_empty();
         let mut way = core::mem::take(&mut self.way);
         way.clear();

@@ -11,7 +11,7 @@ use viaduct_engine::{EventQueue, Time};
 use viaduct_topology::{LinkId, Topology};
 
 use crate::fluid::{FlowDemand, FlowId};
-use crate::hops::Ends;
+use crate::hops::End;
 use crate::journeys::JourneyId;
 use crate::links::{LinkConfig, SwitchModel};
 use crate::network::{Begun, Network, Next, Transfer};
@@ -77,7 +77,7 @@ impl<P: Parcel> SharedLinks<P> {
         ways_max: u16,
     ) -> Self {
         // The hosts' buses are their adapters' business here.
-        let ends = Ends {
+        let end = End {
             bus_rate: Rate::INFINITE,
             forwarding: Switching::CutThrough,
             write: Time::ZERO,
@@ -86,7 +86,7 @@ impl<P: Parcel> SharedLinks<P> {
             links: links.clone(),
             ports: Ports::new(receive_buffers),
             routes: Routes::new(topology, ways_max),
-            network: Network::new(topology, links, switch, ends, false),
+            network: Network::new(topology, links, switch, end, false),
             queue: EventQueue::new(),
             flights: Vec::new(),
             free: Vec::new(),

@@ -1,7 +1,7 @@
 //! Where the time of a message goes that is alone in the network.
 
 use viaduct_engine::Time;
-use viaduct_hardware::{Leg, Stage};
+use viaduct_hardware::{Leg, Pair, Stage};
 use viaduct_network::hops::Delays;
 use viaduct_topology::HostId;
 
@@ -11,9 +11,9 @@ use crate::config::SimulationConfig;
 /// buffers known to the adapters, both programs polling. They add up to half a round trip.
 #[must_use]
 pub fn breakdown(config: &SimulationConfig, bytes: u32) -> Vec<(Stage, Time)> {
-    let host = &config.host;
     let last = HostId(config.topology.host_count() - 1);
-    let plan = host.plan_alone(config.host_link(), bytes);
+    let hosts = Pair::of(&config.host, 0, last.0);
+    let plan = hosts.plan_alone(config.host_link(), bytes);
     let mut links = Vec::new();
     config.topology.route(HostId(0), last, &mut links);
     let delays = Delays {
@@ -21,8 +21,9 @@ pub fn breakdown(config: &SimulationConfig, bytes: u32) -> Vec<(Stage, Time)> {
         links: &config.links,
         switch: &config.switch,
     };
-    let way = delays.alone_over(&links, &plan.demand(0), &host.ends());
-    let stages = host.stages_alone(&plan, way, Leg::Taken(host.processor.polling_delay));
+    let way = delays.alone_over(&links, &plan.demand(0), &hosts.ends());
+    let notice = hosts.receiver.processor.polling_delay;
+    let stages = hosts.stages_alone(&plan, way, Leg::Taken(notice));
     Stage::ALL
         .into_iter()
         .filter(|stage| !stage.is_wait())
@@ -30,10 +31,13 @@ pub fn breakdown(config: &SimulationConfig, bytes: u32) -> Vec<(Stage, Time)> {
         .collect()
 }
 
-/// How a message of so many bytes and one segment is moved, alone: the word of its adapter.
+/// How a message of so many bytes and one segment is moved between the same two, alone: the word of
+/// its adapter.
 #[must_use]
 pub fn way(config: &SimulationConfig, bytes: u32) -> &'static str {
-    config.host.plan_alone(config.host_link(), bytes).way
+    let last = config.topology.host_count() - 1;
+    let hosts = Pair::of(&config.host, 0, last);
+    hosts.plan_alone(config.host_link(), bytes).way
 }
 
 /// Which way messages of up to so many bytes go, each with the size from which on they do.

@@ -77,14 +77,19 @@ pub(crate) fn new_cluster(config: ClusterConfig) -> Cluster {
 
 impl Hosted {
     fn new(config: &ClusterConfig) -> Self {
-        let attributes = Arc::new(NicAttributes {
-            max_transfer_bytes: config.host.transfer_max_bytes,
-            ..NicAttributes::default()
+        let attributes = config.host.map(|model| {
+            Arc::new(NicAttributes {
+                max_transfer_bytes: model.transfer_max_bytes,
+                ..NicAttributes::default()
+            })
         });
         let name = Arc::from(DEVICE_NAME);
         Self {
             hosts: (0..config.topology.host_count())
-                .map(|number| Host::new(number, &config.host, &name, &attributes))
+                .map(|number| {
+                    let (model, attributes) = (config.host.of(number), attributes.of(number));
+                    Host::new(number, model, &name, attributes)
+                })
                 .collect(),
             raw: RawWrites::default(),
             tasks: Tasks::default(),
@@ -477,7 +482,7 @@ impl Hosted {
 
     /// A host's processor is interrupted for somebody who sleeps; when it has woken them.
     pub(crate) fn interrupt(cluster: &mut Cluster, host: u32) -> Time {
-        let model = cluster.config.host.processor;
+        let model = cluster.config.host.of(host).processor;
         let notices = cluster.programs.host(host).notices.as_ref();
         if let Some(round) = notices.and_then(|notices| notices.round()) {
             // Whoever calls handlers cannot sleep for what no tripwire watches: it looks.
@@ -489,7 +494,7 @@ impl Hosted {
     /// An interrupt, and scheduling whoever sleeps; when that is over.
     pub(crate) fn wake(cluster: &mut Cluster, host: u32) -> Time {
         cluster.programs.counts.wake_ups += 1;
-        let model = cluster.config.host.processor;
+        let model = cluster.config.host.of(host).processor;
         let notices = cluster.programs.host(host).notices.as_ref();
         let served = notices.map_or(Time::ZERO, |notices| notices.interrupt_served());
         let interrupt = model.interrupt.saturating_sub(served);

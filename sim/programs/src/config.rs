@@ -10,7 +10,7 @@ use viaduct_cluster::config::{
 use viaduct_cluster::faults::{Detection, Fault, FaultError, Faults};
 use viaduct_cluster::workload::{MessageOperation, Pattern, SizeDistribution};
 use viaduct_engine::Time;
-use viaduct_hardware::{Frame, HostModel, Rate};
+use viaduct_hardware::{ByHost, Frame, HostModel, Rate};
 use viaduct_network::{LinkConfig, SwitchModel};
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_topology::Topology;
@@ -24,8 +24,8 @@ pub struct SimulationConfig {
     pub links: LinkConfig,
     /// What a switch costs a message.
     pub switch: SwitchModel,
-    /// Processor, bus and adapter: the same on each host.
-    pub host: HostModel,
+    /// Processor, bus and adapter of each host.
+    pub host: ByHost<HostModel>,
     /// What goes wrong. Nothing is drawn, and no time passes otherwise, where this is empty.
     pub faults: Vec<Fault>,
     /// How long it takes until faults are noticed.
@@ -134,9 +134,10 @@ impl SimulationConfig {
         let Some(around) = &self.around else {
             return Ok(());
         };
+        let limits = self.host.values().map(|host| host.transfer_max_bytes);
         let (bytes, limit_bytes) = (
             around.traffic.size.max_bytes(),
-            self.host.transfer_max_bytes,
+            limits.min().unwrap_or(u32::MAX),
         );
         match bytes > limit_bytes {
             true => Err(AroundError { bytes, limit_bytes }),

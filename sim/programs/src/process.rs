@@ -308,14 +308,14 @@ impl Process {
                     event = self.wake_up(&mut cluster, told);
                     notice = self.local(&mut cluster) - from;
                 } else if watched.is_some_and(is_interrupted_for) {
-                    notice = cluster.config.host.notice().found();
+                    notice = cluster.config.host.of(self.host).notice().found();
                     self.spend(&mut cluster, notice);
                 }
                 if let Some(watched) = watched {
                     let was_asleep = has_slept && matches!(told, Some(Told::Woken(_)));
                     let read = self.read(&mut cluster, watched);
                     cluster.programs.host(self.host).counts.wake_ups += u64::from(was_asleep);
-                    let reap = cluster.config.host.processor.reap;
+                    let reap = cluster.config.host.of(self.host).processor.reap;
                     self.spend(&mut cluster, event + read + reap);
                     let reap = event + read + reap;
                     Hosted::tell_taken(&mut cluster, self.host, watched, Take { notice, reap });
@@ -407,7 +407,10 @@ impl Process {
         act: impl FnOnce(&mut Cluster, (Time, Time)) -> T,
     ) -> Option<T> {
         let mut cluster = self.alive().ok()?;
-        let (now, post) = (cluster.now(), cluster.config.host.processor.post);
+        let (now, post) = (
+            cluster.now(),
+            cluster.config.host.of(self.host).processor.post,
+        );
         let worked = cluster.work(self.host, now, post.saturating_mul(posts));
         Some(act(&mut cluster, worked))
     }
@@ -424,7 +427,7 @@ impl Process {
     ) -> Option<(T, Take)> {
         let mut cluster = self.shared.lock();
         self.synchronise(&mut cluster);
-        let model = cluster.config.host.processor;
+        let model = cluster.config.host.of(self.host).processor;
         if let Some((seen, pieces)) = look(&mut cluster) {
             let (notice, reap) = (Time::ZERO, model.reap.saturating_mul(pieces));
             self.spend(&mut cluster, reap);
@@ -482,7 +485,7 @@ impl Process {
     /// The processor takes a completion, which it has noticed in so long.
     pub(crate) fn pay_for_reaping(&self, completion: &Completion, notice: Time) {
         let mut cluster = self.shared.lock();
-        let reap = cluster.config.host.processor.reap;
+        let reap = cluster.config.host.of(self.host).processor.reap;
         self.spend(&mut cluster, reap);
         let taken = std::slice::from_ref(completion);
         Hosted::tell_completed(&mut cluster, self.host, taken, Take { notice, reap });
@@ -491,7 +494,7 @@ impl Process {
     /// The processor registers memory.
     pub(crate) fn pay_for_registering(&self, bytes: u64) {
         let mut cluster = self.shared.lock();
-        let span = cluster.config.host.memory.registration(bytes);
+        let span = cluster.config.host.of(self.host).memory.registration(bytes);
         self.spend(&mut cluster, span);
     }
 
@@ -663,7 +666,7 @@ unsafe impl Runtime for Process {
     ) -> Result<Option<T>> {
         let mut cluster = self.alive()?;
         self.synchronise(&mut cluster);
-        let model = cluster.config.host.processor;
+        let model = cluster.config.host.of(self.host).processor;
         let round = Hosted::round(&cluster, self.host, watched);
         let (delay, reap) = (model.polling_delay + half(round), model.reap);
         let seen = look(&mut cluster.programs.host(self.host).agent)?;
@@ -703,7 +706,10 @@ unsafe impl Runtime for Process {
             Work::PostReceive => Queue::Receive,
             Work::PostSend | Work::Register { .. } => Queue::Send,
         };
-        let (now, post) = (cluster.now(), cluster.config.host.processor.post);
+        let (now, post) = (
+            cluster.now(),
+            cluster.config.host.of(self.host).processor.post,
+        );
         let (begins, _) = cluster.work(self.host, now, post);
         let Some((_, id)) = cluster.programs.host(self.host).agent.place_of(vi) else {
             // It says what is wrong.
@@ -741,7 +747,7 @@ unsafe impl Runtime for Process {
     fn charge(&self, work: Work) {
         if let Work::Register { bytes } = work {
             let mut cluster = self.shared.lock();
-            let span = cluster.config.host.memory.registration(bytes);
+            let span = cluster.config.host.of(self.host).memory.registration(bytes);
             self.spend(&mut cluster, span);
         }
     }

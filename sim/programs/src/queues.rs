@@ -55,7 +55,7 @@ impl Hosted {
 
     /// As [`Hosted::tell_receives`], of a VI that is there.
     pub(crate) fn tell_receives_of(cluster: &mut Cluster, host: u32, vi: ViId) {
-        let Mechanism::RemoteWrites(model) = &cluster.config.host.mechanism else {
+        let Mechanism::RemoteWrites(model) = &cluster.config.host.of(host).mechanism else {
             return;
         };
         let state = &mut cluster.programs.hosts[host as usize];
@@ -100,7 +100,7 @@ impl Hosted {
 
     /// A receiver has read a message of the transfer queue, which took so many slots.
     pub(crate) fn tell_read(cluster: &mut Cluster, host: u32, vi: ViId, slots: u32, at_once: bool) {
-        let Mechanism::RemoteWrites(model) = &cluster.config.host.mechanism else {
+        let Mechanism::RemoteWrites(model) = &cluster.config.host.of(host).mechanism else {
             return;
         };
         let state = &mut cluster.programs.hosts[host as usize];

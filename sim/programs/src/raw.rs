@@ -87,7 +87,7 @@ impl Process {
     /// The network below VIA; `None` if the adapter has no remote writes.
     #[must_use]
     pub fn remote_writes(&self) -> Option<RemoteWrites> {
-        model_of(&self.lock().config.host)?;
+        model_of(self.lock().config.host.of(self.host()))?;
         Some(RemoteWrites {
             process: self.clone(),
         })
@@ -117,7 +117,7 @@ impl RemoteWrites {
         if !cluster.programs.raw.has(cookie) {
             return Err(taken_back(cookie));
         }
-        if let Some(model) = model_of(&cluster.config.host) {
+        if let Some(model) = model_of(cluster.config.host.of(self.process.host())) {
             self.process.spend(&mut cluster, model.map);
         }
         Ok(Mapped {

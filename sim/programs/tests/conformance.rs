@@ -75,7 +75,7 @@ fn fault(harm: Harm, hosts: &SimulationConfig) -> Result<Fault, &'static str> {
     let (links, rate) = (Links::All, 1.0);
     match harm {
         Harm::Lost => Ok(Fault::Loss { links, rate }),
-        Harm::Arriving(Damage::Corrupt) => match hosts.host.mechanism {
+        Harm::Arriving(Damage::Corrupt) => match hosts.host.common().mechanism {
             Mechanism::Rdma(_) => Err("what arrives corrupt is sent again"),
             _ => Ok(Fault::Corruption { links, rate }),
         },

@@ -71,7 +71,7 @@ pub fn fit(
     let config = programs_of(base, base_name, None, 2).map_err(FitError::Base)?;
     let mut left_out = 0;
     for each in &mut measured {
-        left_out += each.cut(config.host.transfer_max_bytes);
+        left_out += each.cut(config.host.common().transfer_max_bytes);
     }
     measured.retain(|each| !each.points.is_empty());
     // A preset is of one machine; others are held against it.

@@ -64,7 +64,7 @@ fn configuration(
         topology: topology?,
         links: links?,
         switch: switch(&settings.switches)?,
-        host: host(settings)?,
+        host: host(settings)?.into(),
         hosts: hosts?,
         traffic: traffic?,
         // They name links and hosts: `Disturbances` reads them when the network is there.

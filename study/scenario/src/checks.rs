@@ -601,7 +601,7 @@ impl Checker<'_> {
             / interval.mean_picoseconds();
         let hosts = f64::from(config.topology.host_count());
         let links = &config.links;
-        let nic = config.host.mechanism.native();
+        let nic = config.host.common().mechanism.native();
         let mut limits = vec![
             (
                 "the NIC",
@@ -609,7 +609,11 @@ impl Checker<'_> {
                 nic.map_or(Rate::INFINITE, |nic| nic.rate),
             ),
             ("the host's link", a_host, links.host_rate),
-            ("the host's bus", a_host, config.host.bus.dma_rate()),
+            (
+                "the host's bus",
+                a_host,
+                config.host.common().bus.dma_rate(),
+            ),
         ];
         match config.traffic.pattern {
             Pattern::Incast { .. } => {
@@ -652,7 +656,7 @@ impl Checker<'_> {
             return;
         };
         let offered = load.size.mean_bytes() * 8e12 / load.interval.mean_picoseconds();
-        let rate = config.host.bus.dma_rate();
+        let rate = config.host.common().bus.dma_rate();
         if offered >= rate.bits_per_second() {
             let percent = offered / rate.bits_per_second() * 100.0;
             let (offered, rate) = (rough_rate(offered), rough_rate(rate.bits_per_second()));

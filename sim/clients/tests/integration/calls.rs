@@ -191,7 +191,14 @@ fn a_message_comes_from_the_memory_of_one_client_into_that_of_another() {
     };
     assert_eq!(receiver, 1);
     // A program that polls for the message sees it when one sees it that looks into its memory.
-    let reap = ran.clients.simulation().configuration().host.processor.reap;
+    let reap = ran
+        .clients
+        .simulation()
+        .configuration()
+        .host
+        .of(1)
+        .processor
+        .reap;
     assert_eq!(received.recv().unwrap(), seen + reap.picoseconds());
 }
 

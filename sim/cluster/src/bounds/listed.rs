@@ -10,7 +10,7 @@ use crate::workload::{
 
 use super::shares::{ROUTE_STEPS_MAX, sampling_stream, spread};
 use super::{
-    Classes, EndCosts, Fullest, HostCosts, ListLoad, LoadBounds, Place, ServerLoad, device_load,
+    BUS, Classes, EndCosts, Fullest, HostCosts, ListLoad, LoadBounds, Place, ServerLoad, base_load,
 };
 
 /// Picoseconds of work that messages give a server.
@@ -121,15 +121,17 @@ pub(super) fn load_bounds(
     });
     let is_sampled = add_routes(config, count, posted(), weight_of, &mut links, &mut costs);
 
-    let devices = device_load(config);
-    let base_of = |server: &str| if server == "bus" { devices } else { 0.0 };
     let mut busiest = BusiestOfList::new(span);
     for (link, work) in (0..).map(LinkId).zip(&links) {
         busiest.offer(work, 0.0, Place::Link(link));
     }
     for (host, works) in (0..).map(HostId).zip(&servers) {
         for (name, work) in SERVERS.into_iter().zip(works) {
-            busiest.offer(work, base_of(name), Place::Host(name, host));
+            busiest.offer(
+                work,
+                base_load(config, name, host.0),
+                Place::Host(name, host),
+            );
         }
     }
     for (host, work) in (0..).map(HostId).zip(&longest_vi) {
@@ -148,9 +150,9 @@ pub(super) fn load_bounds(
         }
     }
     let mut loads = [ServerLoad::default(); SERVERS.len()];
-    for works in &servers {
+    for (host, works) in (0..).zip(&servers) {
         for ((load, name), work) in loads.iter_mut().zip(SERVERS).zip(works) {
-            let used = base_of(name) + work.measured / measured;
+            let used = base_load(config, name, host) + work.measured / measured;
             load.mean += used / hosts as f64;
             load.max = load.max.max(used);
         }
@@ -191,7 +193,7 @@ fn last_alone(
 }
 
 /// Servers of a host, in the order of [`LoadBounds`].
-const SERVERS: [&str; 4] = ["processor", "bus", "sending NIC", "receiving NIC"];
+const SERVERS: [&str; 4] = ["processor", BUS, "sending NIC", "receiving NIC"];
 
 /// Times of a host's servers, in that order.
 const fn in_order(costs: EndCosts) -> [f64; SERVERS.len()] {
@@ -214,11 +216,15 @@ fn link_time(config: &ClusterConfig, link: LinkId, wire_bytes: f64) -> f64 {
     wire_bytes / config.link_rate(link).bytes_per_picosecond()
 }
 
-/// What a message costs by its size and operation; lists mostly repeat those of the message before.
+/// What a message costs by its size, operation and hosts; lists mostly repeat those of the message
+/// before.
 struct CostsBySize<'config> {
     config: &'config ClusterConfig,
-    last: Option<((u32, MessageOperation), HostCosts)>,
+    last: Option<(CostKey, HostCosts)>,
 }
+
+/// Bytes, operation, and the groups of the two hosts.
+type CostKey = (u32, MessageOperation, [usize; 2]);
 
 impl<'config> CostsBySize<'config> {
     const fn new(config: &'config ClusterConfig) -> Self {
@@ -227,12 +233,15 @@ impl<'config> CostsBySize<'config> {
 
     fn of(&mut self, message: &ListedMessage) -> HostCosts {
         let (bytes, operation) = (message.bytes, message.operation);
+        let hosts = self.config.hosts_of((message.source, message.target));
+        let group = |host| self.config.host.group(host);
+        let key = (bytes, operation, [group(hosts.0), group(hosts.1)]);
         match self.last {
-            Some((known, costs)) if known == (bytes, operation) => costs,
+            Some((known, costs)) if known == key => costs,
             _ => {
                 let size = SizeDistribution::constant(bytes);
-                let costs = HostCosts::new(self.config, &size, operation);
-                self.last = Some(((bytes, operation), costs));
+                let costs = HostCosts::new(self.config, self.config.pair(hosts), &size, operation);
+                self.last = Some((key, costs));
                 costs
             }
         }
@@ -558,7 +567,7 @@ mod tests {
         let mut config = listed(&empty);
         let load = list_load(&config);
         assert_eq!(load.place, "processor of n0-0-0");
-        let costs = &config.host.processor;
+        let costs = &config.host.common().processor;
         let (interrupt, wake_up) = (costs.interrupt, costs.wake_up);
         let each = (interrupt + wake_up + costs.reap + costs.post).seconds_f64();
         assert!((load.work.seconds_f64() - 11.0 * each).abs() < 1e-11);

@@ -77,10 +77,10 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get_mut(id);
         message.references = 2;
         message.spend(Stage::Post, end);
-        match self.doorbell {
+        match self.hardware.of(host).doorbell {
             Some(doorbell) => {
                 // What is too long is never carried.
-                let can_start = bytes <= self.config.host.transfer_max_bytes;
+                let can_start = bytes <= self.config.host.of(host).transfer_max_bytes;
                 if self.adapters.is_empty() && can_start {
                     self.plan(host, id);
                     self.work_before(host, id);
@@ -105,14 +105,14 @@ impl<P: Programs> Cluster<P> {
     /// doorbell of the VI's receive queue, as a study's process does.
     #[inline]
     pub fn posted_receive(&mut self, host: u32, begin: Time) {
-        let doorbell = self.doorbell.unwrap_or(Step::ZERO);
+        let doorbell = self.hardware.of(host).doorbell.unwrap_or(Step::ZERO);
         if doorbell.bus > Time::ZERO && self.network.has_buses() {
             self.queue.schedule(begin, Event::Rings(host));
         }
     }
 
     pub(crate) fn handle_ring(&mut self, host: u32) {
-        let doorbell = self.doorbell.unwrap_or(Step::ZERO);
+        let doorbell = self.hardware.of(host).doorbell.unwrap_or(Step::ZERO);
         self.short_transaction(host, doorbell.bus, 0);
     }
 
@@ -123,7 +123,7 @@ impl<P: Programs> Cluster<P> {
         if self.unstarted(host, vi) == 0 {
             return;
         }
-        if self.doorbell.is_some() {
+        if self.hardware.of(host).doorbell.is_some() {
             self.take_turn(host, host, place | OF_PROGRAM);
             self.serve(host);
         } else {
@@ -145,7 +145,7 @@ impl<P: Programs> Cluster<P> {
     pub(super) fn bury(&mut self, host: u32, place: u32, left: u32) {
         while self.guests.hosts[host as usize].at(place).waiting > left {
             let id = self.leave_line(host, place);
-            if self.doorbell.is_some() {
+            if self.hardware.of(host).doorbell.is_some() {
                 self.hosts[host as usize].queued -= 1;
             }
             self.messages.get_mut(id).references = 1;

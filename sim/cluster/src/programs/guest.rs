@@ -42,7 +42,7 @@ pub(crate) struct Guests {
     /// Bytes of a packet that is about to begin; kept to be used again.
     pub(crate) bytes: Vec<u8>,
     /// How queue pairs' adapters carry acknowledgements, once there was one.
-    pub(crate) acknowledgement_plan: Option<PlanId>,
+    pub(crate) acknowledgement_plans: Vec<([usize; 2], PlanId)>,
     /// What has come and was not taken, if an account of messages is kept.
     pub(crate) untaken: Option<Box<Untaken>>,
     /// What was posted to queue pairs, in the same case.

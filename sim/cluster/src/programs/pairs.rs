@@ -71,7 +71,7 @@ impl<P: Programs> Cluster<P> {
     /// A program has posted sends to a queue pair, on which its processor worked from one time to
     /// another.
     pub fn posted_to_pair(&mut self, host: u32, pair: u32, (begin, end): (Time, Time)) {
-        let Some(doorbell) = self.doorbell else {
+        let Some(doorbell) = self.hardware.of(host).doorbell else {
             return;
         };
         let write = self.short_transaction(host, doorbell.bus, 0);
@@ -273,14 +273,16 @@ impl<P: Programs> Cluster<P> {
             has_late_heads: false,
         };
         self.remove_message(id);
-        let plan = match self.guests.acknowledgement_plan {
-            Some(plan) => plan,
+        let hosts = (wish.process, wish.target);
+        let groups = [hosts.0, hosts.1].map(|host| self.config.host.group(host));
+        let mut known = self.guests.acknowledgement_plans.iter();
+        let plan = match known.find(|(of, _)| *of == groups) {
+            Some((_, plan)) => *plan,
             None => {
-                let plan = self.config.plan_alone(0).of_answer();
-                *self
-                    .guests
-                    .acknowledgement_plan
-                    .insert(self.plans.add(plan))
+                let plan = self.config.plan_alone(0, hosts).of_answer();
+                let plan = self.plans.add(plan);
+                self.guests.acknowledgement_plans.push((groups, plan));
+                plan
             }
         };
         self.plans.hold(plan);

@@ -60,7 +60,7 @@ impl<P: Programs> Cluster<P> {
     #[must_use]
     pub fn polling_delay(&self, host: u32) -> Time {
         match self.hosts[host as usize].is_idle_until(self.queue.now()) {
-            true => self.config.host.processor.polling_delay,
+            true => self.hardware.of(host).processor.polling_delay,
             false => Time::ZERO,
         }
     }

@@ -20,16 +20,18 @@ use viaduct_network::fluid::FlowDemand;
 
 /// What a delivered message's time went to.
 pub(super) fn account(config: &ClusterConfig, record: &Record, follower: &Follower) -> Account {
+    let there = config.pair(follower.hosts());
     let mut alone = [Time::ZERO; STAGES];
     for way in 0..follower.ways.len() {
         let plan = plan_of(config, record, follower, way);
-        let over = config.alone(&follower.links(way), &plan);
-        let leg = leg_of(
-            record.message.operation,
-            way > 0,
-            config.host.notice().alone(),
-        );
-        let of_way = config.host.stages_alone(&plan, over, leg);
+        let pair = match way {
+            0 => there,
+            _ => there.back(),
+        };
+        let over = config.alone(pair, &follower.links(way), &plan);
+        let notice = pair.receiver.notice().alone();
+        let leg = leg_of(record.message.operation, way > 0, notice);
+        let of_way = pair.stages_alone(&plan, over, leg);
         for (sum, time) in alone.iter_mut().zip(of_way) {
             *sum += time;
         }
@@ -64,7 +66,7 @@ pub(super) fn account(config: &ClusterConfig, record: &Record, follower: &Follow
 
 /// How the message was carried on one of its ways.
 fn plan_of(config: &ClusterConfig, record: &Record, follower: &Follower, way: usize) -> Plan {
-    let alone = || config.plan_alone(record.message.bytes);
+    let alone = || config.plan_alone(record.message.bytes, follower.hosts());
     follower.ways[way].plan.unwrap_or_else(alone)
 }
 
@@ -218,14 +220,14 @@ fn hop_losses(
     demand: &FlowDemand,
 ) -> Vec<f64> {
     let first_bus = config.topology.link_count();
-    let bus_rate = config.host.bus.dma_rate().bytes_per_picosecond();
+    let bus_rate = |bus: u32| config.host.of(bus).bus.dma_rate().bytes_per_picosecond();
     let servers: Vec<SharedServer> = hop
         .places
         .clone()
         .map(|place| {
             let resource = follower.path[place].0;
             let rate = if resource >= first_bus {
-                bus_rate * demand.scale
+                bus_rate(resource - first_bus) * demand.scale
             } else {
                 config.link_rate(LinkId(resource)).bytes_per_picosecond()
             };
@@ -237,10 +239,11 @@ fn hop_losses(
         })
         .collect();
     // The adapters' own rate counts where a hop touches one.
-    let buses = follower.buses();
     let whole = follower.places_of_way(way);
-    let last_link = whole.end.saturating_sub(1 + buses);
-    let touches_nic = hop.places.start <= whole.start + buses || hop.places.end > last_link;
+    let first_link = whole.start + usize::from(follower.is_bus(whole.start));
+    let has_last_bus = follower.is_bus(whole.end.saturating_sub(1));
+    let last_link = whole.end.saturating_sub(1 + usize::from(has_last_bus));
+    let touches_nic = hop.places.start <= first_link || hop.places.end > last_link;
     let rate_max = match demand.rate_max {
         rate if touches_nic && !rate.is_nan() => rate,
         _ => f64::INFINITY,

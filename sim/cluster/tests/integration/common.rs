@@ -108,6 +108,63 @@ pub(crate) fn nic(host: &mut HostModel) -> &mut NicModel {
     }
 }
 
+/// The same host with other numbers, which `factor` says, wherever hosts that talk with each other
+/// may differ.
+pub(crate) fn another(host: &HostModel, factor: u64) -> HostModel {
+    let longer =
+        |time: &mut Time| *time = Time::from_picoseconds(time.picoseconds() * factor + 1_000);
+    let slower = |rate: &mut Rate| {
+        *rate = Rate::from_bits_per_second(rate.bits_per_second() / factor as f64);
+    };
+    let mut host = host.clone();
+    host.name = format!("{} and slower", host.name);
+    let processor = &mut host.processor;
+    for time in [
+        &mut processor.post,
+        &mut processor.reap,
+        &mut processor.polling_delay,
+        &mut processor.interrupt,
+        &mut processor.wake_up,
+        &mut host.bus.programmed_write,
+        &mut host.bus.read,
+        &mut host.bus.write,
+    ] {
+        longer(time);
+    }
+    slower(&mut host.bus.rate);
+    match &mut host.mechanism {
+        Mechanism::Native(nic) => {
+            longer(&mut nic.doorbell);
+            longer(&mut nic.send_descriptor);
+            longer(&mut nic.receive_match);
+            longer(&mut nic.completion);
+            slower(&mut nic.rate);
+            nic.inline_bytes += 8;
+        }
+        Mechanism::RemoteWrites(clan) => {
+            longer(&mut clan.adapter);
+            longer(&mut clan.segment);
+            longer(&mut clan.dma_interrupt);
+            slower(&mut clan.write_rate);
+        }
+        Mechanism::Firmware(nic) => longer(&mut nic.cycle),
+        Mechanism::Kernel(kernel) => {
+            longer(&mut kernel.system_call);
+            longer(&mut kernel.receive_frame);
+            longer(&mut kernel.interrupt);
+            slower(&mut kernel.copy_rate);
+        }
+        Mechanism::Rdma(nic) => {
+            longer(&mut nic.doorbell);
+            longer(&mut nic.read);
+            longer(&mut nic.message);
+            longer(&mut nic.completion);
+            nic.connections = 2;
+        }
+    }
+    host
+}
+
 /// Everything but the network and the traffic at its plainest.
 pub(crate) fn scenario(topology: Topology, host: HostModel, pattern: Pattern) -> ClusterConfig {
     ClusterConfig {
@@ -129,7 +186,7 @@ pub(crate) fn scenario(topology: Topology, host: HostModel, pattern: Pattern) ->
             delay: Time::ZERO,
             cut_through_bytes: 0,
         },
-        host,
+        host: host.into(),
         hosts: HostsConfig {
             processes: 1,
             prepost: 8,

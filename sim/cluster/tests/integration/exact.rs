@@ -109,7 +109,7 @@ fn one_message_costs_the_sum_of_its_stages() {
 fn a_nic_that_stores_messages_pays_for_its_buses() {
     let bytes = 1_000;
     let mut config = chain(costly_host());
-    nic(&mut config.host).forwarding = Switching::StoreAndForward;
+    nic(config.host.common_mut()).forwarding = Switching::StoreAndForward;
     config.traffic.size = SizeDistribution::constant(bytes);
     // The NIC moves bytes at 8 ns, on its bus as on the link: the message is paid twice more.
     let by_hand = by_hand_ns(bytes, false) + 2.0 * 8.0 * f64::from(bytes);
@@ -123,8 +123,8 @@ fn a_nic_that_stores_messages_pays_for_its_buses() {
 #[test]
 fn polling_costs_its_delay_in_place_of_the_interrupt() {
     let mut config = chain(costly_host());
-    config.host.completion = Completion::Polling;
-    config.host.processor.polling_delay = nanoseconds(150);
+    config.host.common_mut().completion = Completion::Polling;
+    config.host.common_mut().processor.polling_delay = nanoseconds(150);
     let by_hand = by_hand_ns(1_000, false) - 7_000.0 + 150.0;
     assert!((measured(&config) as f64 - by_hand * 1e3).abs() <= 12.0);
 }
@@ -132,9 +132,9 @@ fn polling_costs_its_delay_in_place_of_the_interrupt() {
 #[test]
 fn short_transactions_of_a_bus_without_a_bound_cost_nothing() {
     let mut config = chain(costly_host());
-    config.host.bus.rate = Rate::INFINITE;
+    config.host.common_mut().bus.rate = Rate::INFINITE;
     let with = measured(&config);
-    let bus = &mut config.host.bus;
+    let bus = &mut config.host.common_mut().bus;
     (bus.programmed_write, bus.read, bus.write) = (Time::ZERO, Time::ZERO, Time::ZERO);
     assert_eq!(measured(&config), with);
 }
@@ -182,7 +182,7 @@ fn one_link(
     let interval = service_ps / load * f64::from(processes);
     config.traffic.arrivals = Arrivals::Open(Interval::exponential(interval).expect("a mean"));
     config.traffic.size = size;
-    nic(&mut config.host).moving_per_vi = moving_per_vi;
+    nic(config.host.common_mut()).moving_per_vi = moving_per_vi;
     config.hosts.processes = processes;
     config.hosts.prepost = 4;
     config.hosts.send_buffers = 10_000;

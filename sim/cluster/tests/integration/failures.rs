@@ -185,7 +185,7 @@ fn damage_is_told_to_the_receiver_and_breaks_a_reliable_connection() {
 #[test]
 fn a_message_without_a_receive_breaks_a_reliable_connection() {
     let mut config = listed(costly_host(), &[Time::ZERO; 20]);
-    config.host.processor.reap = us(500);
+    config.host.common_mut().processor.reap = us(500);
     config.hosts.prepost = 4;
     let unreliable = run(&config);
     assert!(unreliable.messages.dropped > 0);
@@ -263,8 +263,8 @@ fn others_traffic_takes_its_share_and_is_no_message() {
     assert!(mean(&beside) > mean(&alone) + 1.0);
     // Where hosts cost nothing, and where links store, too.
     let mut config = config.clone();
-    config.host = ideal_host();
-    nic(&mut config.host).receive_match = nanoseconds(0);
+    config.host = ideal_host().into();
+    nic(config.host.common_mut()).receive_match = nanoseconds(0);
     config.links.switching = viaduct_hardware::Switching::StoreAndForward;
     assert_eq!(run(&config).messages, alone.messages);
 }

@@ -23,7 +23,11 @@ const TO_2: usize = 5;
 /// The adapter that sends again.
 fn rdma() -> HostModel {
     let programs = viaduct_scenario::load_programs("rnic-gen4", None, 2);
-    programs.expect("a preset with a link").host
+    programs
+        .expect("a preset with a link")
+        .host
+        .common()
+        .clone()
 }
 
 fn timeout(host: &HostModel) -> Time {

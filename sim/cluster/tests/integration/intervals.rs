@@ -14,7 +14,7 @@ use viaduct_topology::{Ports, Topology};
 fn one_link(load: f64, messages: f64, moving_per_vi: u32, size: SizeDistribution) -> ClusterConfig {
     let topology = Topology::single_switch(2, Ports(2)).expect("a switch");
     let mut config = scenario(topology, ideal_host(), Pattern::Pairs(vec![(0, 1)]));
-    nic(&mut config.host).moving_per_vi = moving_per_vi;
+    nic(config.host.common_mut()).moving_per_vi = moving_per_vi;
     config.hosts.prepost = 100_000;
     config.hosts.send_buffers = 100_000;
     let service_ps = size.mean_bytes() * 8_000.0;
@@ -114,7 +114,7 @@ fn many_busy_queues_together_hide_nothing() {
     let pairs = (0..16).map(|host| (host, host + 16)).collect();
     let mut config = one_link(0.9, 300.0, 1, SizeDistribution::constant(1_000));
     let pattern = Pattern::Pairs(pairs);
-    let wide = scenario(topology, config.host.clone(), pattern);
+    let wide = scenario(topology, config.host.common().clone(), pattern);
     config.topology = wide.topology;
     config.traffic.pattern = wide.traffic.pattern;
     let (shown, _) = by_seeds(20, config, 44.0);

@@ -5,6 +5,7 @@
 mod application;
 mod common;
 mod critical_path;
+mod differing;
 mod exact;
 mod failures;
 mod full_queues;

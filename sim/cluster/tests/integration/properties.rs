@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::common::{costly_host, ideal_host, nanoseconds, nic, run, scenario};
+use crate::common::{another, costly_host, ideal_host, nanoseconds, nic, run, scenario};
 use proptest::prelude::*;
 use viaduct_cluster::background::Background;
 use viaduct_cluster::config::{Arrivals, BusLoad, ClusterConfig, UNLIMITED};
@@ -49,7 +49,11 @@ const PRESETS: [&str; 8] = [
 
 fn preset(name: &str) -> HostModel {
     let programs = viaduct_scenario::load_programs(name, None, 2);
-    programs.expect("a preset with a link").host
+    programs
+        .expect("a preset with a link")
+        .host
+        .common()
+        .clone()
 }
 
 fn host() -> impl Strategy<Value = HostModel> {
@@ -98,6 +102,63 @@ fn arrivals() -> impl Strategy<Value = Arrivals> {
     ]
 }
 
+/// How some hosts differ from the others, if any do.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    /// Every so many-th host is one of them.
+    every: usize,
+    factor: u64,
+    forwarding: Switching,
+    moving_per_vi: u32,
+    polls: bool,
+    has_bus: bool,
+}
+
+fn group() -> impl Strategy<Value = Option<Group>> {
+    let forwarding = prop_oneof![
+        Just(Switching::CutThrough),
+        Just(Switching::StoreAndForward)
+    ];
+    let group = (
+        1_usize..4,
+        0_u64..5,
+        forwarding,
+        1_u32..4,
+        any::<bool>(),
+        any::<bool>(),
+    );
+    let group = group.prop_map(
+        |(every, factor, forwarding, moving_per_vi, polls, has_bus)| Group {
+            every,
+            factor,
+            forwarding,
+            moving_per_vi,
+            polls,
+            has_bus,
+        },
+    );
+    prop::option::of(group)
+}
+
+fn set_apart(config: &mut ClusterConfig, group: Option<Group>) {
+    let Some(group) = group else { return };
+    let mut host = another(config.host.common(), group.factor.max(1));
+    if let Mechanism::Native(nic) = &mut host.mechanism {
+        nic.forwarding = group.forwarding;
+        nic.moving_per_vi = group.moving_per_vi;
+        if !group.has_bus {
+            host.bus.rate = Rate::INFINITE;
+        }
+    }
+    if group.polls {
+        host.completion = Completion::Polling;
+    }
+    let hosts = config.topology.host_count();
+    config
+        .host
+        .set_group(hosts, (0..hosts).step_by(group.every), host);
+}
+
 fn config() -> impl Strategy<Value = ClusterConfig> {
     let pattern = prop_oneof![
         Just(Pattern::Uniform),
@@ -127,7 +188,7 @@ fn config() -> impl Strategy<Value = ClusterConfig> {
     let hosts = (1_u32..4, 1_u32..6, 1_u32..6, any::<bool>());
     (
         topology(),
-        host(),
+        (host(), group()),
         pattern,
         size(),
         arrivals(),
@@ -136,8 +197,9 @@ fn config() -> impl Strategy<Value = ClusterConfig> {
         any::<u64>(),
     )
         .prop_map(
-            |(topology, host, pattern, size, arrivals, links, hosts, seed)| {
+            |(topology, (host, group), pattern, size, arrivals, links, hosts, seed)| {
                 let mut config = scenario(topology, host, pattern);
+                set_apart(&mut config, group);
                 config.traffic.size = size;
                 config.traffic.arrivals = arrivals;
                 (config.links.sharing, config.links.switching) = (links.0.0, links.1);
@@ -302,8 +364,10 @@ fn check_account(config: &ClusterConfig, account: &Account) -> Result<(), TestCa
         // Each place and each hop is rounded; short transactions on buses come on top.
         let rounding = 3 * way.places.len() as i64;
         prop_assert!(rest >= -rounding, "{rest} ps are too many");
-        let bus = &config.host.bus;
-        let have_no_short = [bus.programmed_write, bus.read, bus.write] == [Time::ZERO; 3];
+        let have_no_short = config.host.values().all(|host| {
+            let bus = &host.bus;
+            [bus.programmed_write, bus.read, bus.write] == [Time::ZERO; 3]
+        });
         prop_assert!(
             !have_no_short || rest <= rounding,
             "{rest} ps have no place"
@@ -392,7 +456,14 @@ proptest! {
         is_near in any::<bool>(),
     ) {
         let mut direct = config;
-        direct.host = ideal_host();
+        let others = !direct.host.are_alike();
+        direct.host = ideal_host().into();
+        if others {
+            let mut slow = ideal_host();
+            nic(&mut slow).rate = Rate::from_bits_per_second(3e8);
+            let hosts = direct.topology.host_count();
+            direct.host.set_group(hosts, (0..hosts).step_by(2), slow);
+        }
         direct.links.switching = Switching::CutThrough;
         direct.switch.cut_through_bytes = cut_through_bytes;
         if is_near {
@@ -404,7 +475,9 @@ proptest! {
         direct.run.drain = true;
         direct.run.events_max = None;
         let mut staged = direct.clone();
-        nic(&mut staged.host).moving_per_vi = u32::MAX - 1;
+        for host in staged.host.values_mut() {
+            nic(host).moving_per_vi = u32::MAX - 1;
+        }
         let (direct, staged) = (run(&direct), run(&staged));
         prop_assert_eq!(direct.digest, staged.digest);
         prop_assert_eq!(direct.events, staged.events);
@@ -425,8 +498,10 @@ proptest! {
     ) {
         let mut config = config;
         if are_buses_for_data {
-            let bus = &mut config.host.bus;
-            (bus.programmed_write, bus.read, bus.write) = (Time::ZERO, Time::ZERO, Time::ZERO);
+            for host in config.host.values_mut() {
+                let bus = &mut host.bus;
+                (bus.programmed_write, bus.read, bus.write) = (Time::ZERO, Time::ZERO, Time::ZERO);
+            }
         }
         // What a run finds wrong with itself is for the test above.
         let result = viaduct_cluster::run(&config, &mut |_| ControlFlow::Continue(())).expect("runs");

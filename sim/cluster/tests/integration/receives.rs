@@ -55,7 +55,7 @@ fn what_exceeds_the_receives_is_dropped_and_no_more() {
     // The same where hosts cost something, and receives come back in between.
     for (prepost, is_lossy) in [(8, true), (20, false), (UNLIMITED, false)] {
         let mut config = at_once(costly_host(), &[1; 20]);
-        config.host.processor.reap = Time::from_microseconds(100);
+        config.host.common_mut().processor.reap = Time::from_microseconds(100);
         config.hosts.prepost = prepost;
         let messages = run(&config).messages;
         assert_eq!(

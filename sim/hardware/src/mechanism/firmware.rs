@@ -54,6 +54,12 @@ pub struct Ways {
     pub streamed: bool,
 }
 
+impl FirmwareModel {
+    fn cycles(&self, count: u32) -> Time {
+        Time::from_picoseconds(self.cycle.picoseconds() * u64::from(count))
+    }
+}
+
 /// Bytes of a descriptor that the processor writes with the data.
 const DESCRIPTOR_BYTES: u32 = 64;
 
@@ -75,8 +81,8 @@ impl Way {
 }
 
 pub(crate) fn plan(
-    nic: &FirmwareModel,
-    bus: &BusModel,
+    [nic, receiver]: [&FirmwareModel; 2],
+    buses: [&BusModel; 2],
     link: (Frame, Rate),
     request: &Request,
 ) -> Plan {
@@ -88,7 +94,7 @@ pub(crate) fn plan(
     let ways = known
         .into_iter()
         .filter_map(|(way, knows)| knows.then_some(way));
-    let plans = ways.map(|way| plan_of(way, nic, bus, link, request));
+    let plans = ways.map(|way| plan_of(way, [nic, receiver], buses, link, request));
     let quickest = plans.min_by_key(|(_, expected)| *expected);
     quickest.map_or_else(|| Plan::free(request.bytes), |(plan, _)| plan)
 }
@@ -96,12 +102,12 @@ pub(crate) fn plan(
 /// A way's plan, and how long a message alone would take.
 fn plan_of(
     way: Way,
-    nic: &FirmwareModel,
-    bus: &BusModel,
+    [nic, receiver]: [&FirmwareModel; 2],
+    [bus, receiver_bus]: [&BusModel; 2],
     (frame, link_rate): (Frame, Rate),
     request: &Request,
 ) -> (Plan, Time) {
-    let cycles = |count: u32| Time::from_picoseconds(nic.cycle.picoseconds() * u64::from(count));
+    let cycles = |count: u32| nic.cycles(count);
     let bytes = request.bytes;
     let payload = nic.packet_bytes.max(1);
     let packets = bytes.div_ceil(payload).max(1);
@@ -139,7 +145,8 @@ fn plan_of(
     };
     // The first packet waits for its cycles; those of the others overlap with the bytes' moving,
     // and bound its rate.
-    let each = cycles(per_packet).max(cycles(nic.receive_cycles + nic.dma_cycles));
+    let each =
+        cycles(per_packet).max(receiver.cycles(receiver.receive_cycles + receiver.dma_cycles));
     let moving_max = f64::from(bytes) / (each.picoseconds() as f64 * f64::from(packets));
     let scale = if bytes == 0 || way == Way::Written && bytes < payload {
         f64::INFINITY
@@ -152,17 +159,16 @@ fn plan_of(
         f64::INFINITY
     };
     let last_bytes = bytes - (packets - 1) * payload;
-    let unstaging = dma.time_for(f64::from(last_bytes));
+    let unstaging = receiver_bus.dma_rate().time_for(f64::from(last_bytes));
     let service = Step {
         bus: read,
         own: cycles(service) + cycles(per_packet),
     };
-    let match_service = Step::of(cycles(
-        nic.receive_cycles + if bytes > 0 { nic.dma_cycles } else { 0 },
-    ));
+    let for_data = if bytes > 0 { receiver.dma_cycles } else { 0 };
+    let match_service = Step::of(receiver.cycles(receiver.receive_cycles + for_data));
     let completion = Step {
-        bus: bus.write,
-        own: unstaging + cycles(nic.completion_cycles),
+        bus: receiver_bus.write,
+        own: unstaging + receiver.cycles(receiver.completion_cycles),
     };
     let plan = Plan {
         way: way.name(),
@@ -180,7 +186,8 @@ fn plan_of(
         ..Plan::free(bytes)
     };
     // At the rate of the slowest part; data that the processor has written is over the bus.
-    let rates = [rate_max, dma.bytes_per_picosecond() * scale];
+    let over_buses = [bus, receiver_bus].map(|bus| bus.dma_rate().bytes_per_picosecond() * scale);
+    let rates = [rate_max, over_buses[0], over_buses[1]];
     let rate = rates
         .into_iter()
         .fold(link_rate.bytes_per_picosecond(), f64::min);

@@ -32,8 +32,8 @@ pub struct KernelModel {
 }
 
 pub(crate) fn plan(
-    kernel: &KernelModel,
-    bus: &BusModel,
+    [kernel, receiver]: [&KernelModel; 2],
+    [bus, receiver_bus]: [&BusModel; 2],
     (frame, link_rate): (Frame, Rate),
     request: &Request,
 ) -> Plan {
@@ -42,8 +42,8 @@ pub(crate) fn plan(
     let frames = bytes.div_ceil(payload).max(1);
     let times =
         |time: Time, count: u32| Time::from_picoseconds(time.picoseconds() * u64::from(count));
-    let copy = kernel.copy_rate.time_for(f64::from(bytes));
-    let last_copy = kernel
+    let copy = |model: &KernelModel| model.copy_rate.time_for(f64::from(bytes));
+    let last_copy = receiver
         .copy_rate
         .time_for(f64::from(bytes - (frames - 1) * payload));
     let framing = Frame {
@@ -51,19 +51,19 @@ pub(crate) fn plan(
         ..frame
     };
     let wire_bytes = framing.wire_bytes(u64::from(bytes)) as f64;
-    let sending = times(kernel.send_frame, frames) + copy;
+    let sending = times(kernel.send_frame, frames) + copy(kernel);
     // Frames that come while the adapter waits share an interrupt.
     let frame_bytes = f64::from(payload + frame.header_bytes);
     let between = link_rate.time_for(frame_bytes).picoseconds() as f64;
-    let waits = kernel.coalescing.picoseconds() as f64;
+    let waits = receiver.coalescing.picoseconds() as f64;
     let share = if waits > between {
         between / waits
     } else {
         1.0
     };
-    let interrupt = (kernel.interrupt.picoseconds() as f64 * share) as u64;
-    let each = kernel.receive_frame + Time::from_picoseconds(interrupt);
-    let receiving = times(each, frames) + copy;
+    let interrupt = (receiver.interrupt.picoseconds() as f64 * share) as u64;
+    let each = receiver.receive_frame + Time::from_picoseconds(interrupt);
+    let receiving = times(each, frames) + copy(receiver);
     let slowest = sending.max(receiving).picoseconds() as f64;
     Plan {
         way: "copied",
@@ -85,11 +85,11 @@ pub(crate) fn plan(
         } else {
             f64::INFINITY
         },
-        adapters: times(kernel.adapter, 2),
+        adapters: kernel.adapter + receiver.adapter,
         receive_processor: receiving,
-        receive_last: kernel.coalescing + kernel.interrupt + kernel.receive_frame + last_copy,
+        receive_last: receiver.coalescing + receiver.interrupt + receiver.receive_frame + last_copy,
         completion: Step {
-            bus: bus.write,
+            bus: receiver_bus.write,
             own: Time::ZERO,
         },
         ..Plan::free(bytes)

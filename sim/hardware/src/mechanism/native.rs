@@ -108,14 +108,21 @@ impl NicModel {
         translate + setup
     }
 
-    /// What the bytes of a message ask of links and buses.
+    /// For how long the stream of a message stops at one end where buffers cross into their next
+    /// pages, picoseconds.
+    fn stops(&self, bytes: u32) -> f64 {
+        let crossings = page_crossings(bytes, self.page_bytes);
+        self.page_crossing.picoseconds() as f64 * f64::from(crossings)
+    }
+
+    /// What the bytes of a message to an adapter ask of links and buses.
     #[must_use]
-    pub fn load(&self, frame: Frame, bytes: u32) -> Load {
+    pub fn load(&self, receiver: &Self, frame: Frame, bytes: u32) -> Load {
         let wire_bytes = frame.wire_bytes(u64::from(bytes)) as f64;
         let payload = f64::from(bytes);
-        let crossings = page_crossings(bytes, self.page_bytes);
-        let stops = self.page_crossing.picoseconds() as f64 * 2.0 * f64::from(crossings);
-        let moving = payload / self.rate.bytes_per_picosecond();
+        let stops = self.stops(bytes) + receiver.stops(bytes);
+        let rates = [self.rate, receiver.rate].map(Rate::bytes_per_picosecond);
+        let moving = payload / rates[0].min(rates[1]);
         Load {
             wire_bytes,
             // A message without bytes of its own does not use the bus for data.
@@ -143,15 +150,19 @@ impl NicModel {
     }
 }
 
-pub(crate) fn plan(nic: &NicModel, bus: &BusModel, frame: Frame, request: &Request) -> Plan {
+pub(crate) fn plan(
+    [nic, receiver]: [&NicModel; 2],
+    [bus, receiver_bus]: [&BusModel; 2],
+    frame: Frame,
+    request: &Request,
+) -> Plan {
     let bytes = request.bytes;
     let Load {
         wire_bytes,
         scale,
         rate_max,
-    } = nic.load(frame, bytes);
+    } = nic.load(receiver, frame, bytes);
     let is_inline = bytes <= nic.inline_bytes;
-    let completion = nic.complete(bus);
     Plan {
         way: if is_inline { "inline" } else { "DMA" },
         service: nic.send(bus, bytes),
@@ -159,10 +170,10 @@ pub(crate) fn plan(nic: &NicModel, bus: &BusModel, frame: Frame, request: &Reque
         wire_bytes,
         scale,
         rate_max,
-        sent: completion.alone(),
-        match_service: nic.receive(bus, bytes),
+        sent: nic.complete(bus).alone(),
+        match_service: receiver.receive(receiver_bus, bytes),
         matches_first: true,
-        completion,
+        completion: receiver.complete(receiver_bus),
         ..Plan::free(bytes)
     }
 }
@@ -211,7 +222,7 @@ mod tests {
                 is_behind: false,
                 is_inline: None,
             };
-            let plan = plan(&nic, &bus, frame, &request);
+            let plan = plan([&nic; 2], [&bus; 2], frame, &request);
             assert_eq!(
                 plan.service.alone(),
                 sum(&[&[8, 1], data].concat()),
@@ -238,9 +249,9 @@ mod tests {
         assert_eq!(steps.map(Step::alone), own);
         assert_eq!(nic.complete(&free).alone(), sum(&[6]));
         // One byte a picosecond, and a stop at each end for each of two pages.
-        let load = nic.load(frame, 8192);
+        let load = nic.load(&nic, frame, 8192);
         assert_eq!((load.wire_bytes, load.scale), (8208.0, 8208.0 / 8192.0));
         assert_eq!(load.rate_max, 8208.0 / (8192.0 + 2.0 * 2.0 * 16.0));
-        assert_eq!(nic.load(frame, 0).scale, f64::INFINITY);
+        assert_eq!(nic.load(&nic, frame, 0).scale, f64::INFINITY);
     }
 }

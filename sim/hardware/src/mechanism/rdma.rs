@@ -86,8 +86,8 @@ impl Rdma {
 
     pub(crate) fn plan(
         &mut self,
-        nic: &RdmaModel,
-        bus: &BusModel,
+        [nic, receiver]: [&RdmaModel; 2],
+        receiver_bus: &BusModel,
         frame: Frame,
         request: &Request,
     ) -> Plan {
@@ -104,11 +104,11 @@ impl Rdma {
             }
             fetch += nic.read;
         }
-        let mut match_service = nic.message;
+        let mut match_service = receiver.message;
         if let Some(brought) = self.bring((request.target.0, request.target.1 as u32)) {
-            let wait = nic.connection_costs().of_message(&brought);
-            fetch += wait;
-            match_service += wait;
+            // What it is called at one end it is called at the other, too.
+            fetch += nic.connection_costs().of_message(&brought);
+            match_service += receiver.connection_costs().of_message(&brought);
         }
         let wire_bytes = frame.wire_bytes(u64::from(bytes)) as f64;
         // Little's law: bytes outstanding over the latency of a read.
@@ -131,16 +131,21 @@ impl Rdma {
             },
             sent: nic.completion,
             fetch,
-            adapters: nic.adapters,
+            adapters: half(nic.adapters + receiver.adapters),
             match_service: Step::of(match_service),
             matches_first: true,
             completion: Step {
-                bus: bus.write,
-                own: nic.completion,
+                bus: receiver_bus.write,
+                own: receiver.completion,
             },
             ..Plan::free(bytes)
         }
     }
+}
+
+/// Of what two adapters each have for both.
+const fn half(both: Time) -> Time {
+    Time::from_picoseconds(both.picoseconds() / 2)
 }
 
 impl RdmaModel {

@@ -10,7 +10,7 @@
 
 use viaduct_engine::Time;
 
-use super::{LastPlan, Mover, Plan, Request, Step, Tally, Way};
+use super::{LastPlan, Likeness, Mover, Plan, Request, Step, Tally, Way};
 use crate::bus::BusModel;
 use viaduct_network::{Frame, Rate};
 
@@ -85,6 +85,16 @@ pub struct NoticeModel {
 }
 
 impl RemoteWriteModel {
+    /// Whether its queues are made otherwise than another's, which are written from afar.
+    pub(crate) fn differs_from(&self, other: &Self) -> bool {
+        let queues = |it: &Self| {
+            let slots = [it.slot_bytes, it.returned_every];
+            let inline = [it.inline_bytes, it.inline_first_bytes, it.inline_next_bytes];
+            (it.queues, slots, inline)
+        };
+        queues(self) != queues(other)
+    }
+
     /// Slots of a message of the transfer queue whose bytes go with it.
     #[must_use]
     pub fn inline_slots(&self, bytes: u32) -> u32 {
@@ -125,26 +135,33 @@ impl RemoteWrites {
 
     pub(crate) fn plan<'a>(
         &mut self,
-        model: &RemoteWriteModel,
-        bus: &BusModel,
+        models: [&RemoteWriteModel; 2],
+        (buses, groups): ([&BusModel; 2], [usize; 2]),
         frame: Frame,
         request: &Request,
         last: &'a mut LastPlan,
     ) -> &'a Plan {
         let bytes = request.bytes;
+        let [model, _] = models;
         let has_pieces = bytes > model.inline_bytes;
         let is_mapped = !has_pieces || self.is_mapped(request.target, model.mappings);
-        let likeness = (bytes, request.segments, is_mapped, request.is_behind);
+        let likeness = Likeness {
+            bytes,
+            segments: request.segments,
+            groups,
+            is_mapped,
+            is_behind: request.is_behind,
+        };
         if !last.is_like(likeness) {
-            last.set(plan(model, bus, frame, request, is_mapped));
+            last.set(plan(models, buses, frame, request, is_mapped));
         }
         &last.plan
     }
 }
 
 fn plan(
-    model: &RemoteWriteModel,
-    bus: &BusModel,
+    [model, receiver]: [&RemoteWriteModel; 2],
+    [bus, receiver_bus]: [&BusModel; 2],
     frame: Frame,
     request: &Request,
     is_mapped: bool,
@@ -182,9 +199,9 @@ fn plan(
     let arrival = Plan {
         wire_bytes,
         scale: wire_bytes / on_bus,
-        adapters: Time::from_picoseconds(2 * model.adapter.picoseconds()),
+        adapters: model.adapter + receiver.adapter,
         completion: Step {
-            bus: bus.write,
+            bus: receiver_bus.write,
             own: Time::ZERO,
         },
         tally: Tally {
@@ -270,7 +287,7 @@ fn plan(
         sent_interrupt: model.dma_interrupt,
         // The index follows the interrupt.
         completion: Step {
-            bus: bus.programmed_write + bus.write,
+            bus: bus.programmed_write + receiver_bus.write,
             own: model.dma_interrupt,
         },
         ..arrival
@@ -334,7 +351,7 @@ mod tests {
             is_behind: false,
             is_inline: None,
         };
-        plan(&model, &bus, frame, &request, true)
+        plan([&model; 2], [&bus; 2], frame, &request, true)
     }
 
     #[test]

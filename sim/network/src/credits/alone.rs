@@ -13,7 +13,7 @@ use super::settings::FlowControl;
 use super::units::{Kind, Units};
 use crate::fluid::FlowDemand;
 use crate::frames::alone::{Forwarding, Own, Span, picoseconds};
-use crate::hops::{Delays, Ends, Shape};
+use crate::hops::{Delays, End, Ends, Shape};
 use crate::rate::Switching;
 
 /// How long units take at one place, picoseconds, by their kind.
@@ -50,9 +50,10 @@ pub(crate) fn alone(
     let (frame, settings) = (delays.links.frame, &delays.links.credits);
     let units = Units::over(!path.is_empty(), demand.wire_bytes, frame, settings);
     let by_kind = |value: &dyn Fn(f64) -> u64| units.bytes.map(value);
-    let bus_rate = |has_bus: bool| has_bus.then_some(ends.bus_rate);
+    let bus_rate = |has_bus: bool, end: &End| has_bus.then_some(end.bus_rate);
     let mut legs = Vec::with_capacity(shape.len() + 1);
-    let own = by_kind(&|bytes| Own::of(bytes, demand, bus_rate(shape.first_bus)).span());
+    let own =
+        by_kind(&|bytes| Own::of(bytes, demand, bus_rate(shape.first_bus, &ends.source)).span());
     if own[1] > 0 || path.is_empty() {
         legs.push(Leg {
             service: own,
@@ -100,8 +101,15 @@ pub(crate) fn alone(
         legs.push(leg);
     }
     let switching = delays.links.switching;
-    let taken =
-        by_kind(&|bytes| Own::taken(bytes, demand, bus_rate(shape.last_bus), switching).span());
+    let taken = by_kind(&|bytes| {
+        Own::taken(
+            bytes,
+            demand,
+            bus_rate(shape.last_bus, &ends.target),
+            switching,
+        )
+        .span()
+    });
     if let Some(last) = legs.last_mut()
         && !path.is_empty()
         && taken[1] > 0

@@ -7,7 +7,7 @@
 use viaduct_topology::LinkId;
 
 use crate::fluid::FlowDemand;
-use crate::hops::{Delays, Ends, Shape, moving_time};
+use crate::hops::{Delays, End, Ends, Shape, moving_time};
 use crate::rate::{Frame, Rate, Switching};
 
 /// The frames of a message: all are of one size but the last, which may be shorter.
@@ -193,9 +193,10 @@ pub(crate) fn alone(
     let forwarding = Forwarding::of(delays);
     let sizes = Sizes::of(demand.wire_bytes, delays.links.frame);
     let bytes = [sizes.full, sizes.last];
-    let bus_rate = |has_bus: bool| has_bus.then_some(ends.bus_rate);
+    let bus_rate = |has_bus: bool, end: &End| has_bus.then_some(end.bus_rate);
     let mut legs = Vec::with_capacity(shape.len() + 1);
-    let own = bytes.map(|bytes| Own::of(bytes, demand, bus_rate(shape.first_bus)).span());
+    let own =
+        bytes.map(|bytes| Own::of(bytes, demand, bus_rate(shape.first_bus, &ends.source)).span());
     if own[0] > 0 || path.is_empty() {
         legs.push(Leg {
             service: own,
@@ -238,7 +239,14 @@ pub(crate) fn alone(
         legs.push(leg);
     }
     let switching = delays.links.switching;
-    let taken = bytes.map(|bytes| Own::taken(bytes, demand, bus_rate(shape.last_bus), switching));
+    let taken = bytes.map(|bytes| {
+        Own::taken(
+            bytes,
+            demand,
+            bus_rate(shape.last_bus, &ends.target),
+            switching,
+        )
+    });
     if let Some(last) = legs.last_mut()
         && !path.is_empty()
         && taken[0].span() > 0

@@ -13,7 +13,7 @@ use viaduct_topology::{ChainHosts, HostId, Ports, Topology};
 use self::spread::forget_behind_losses;
 use super::*;
 use crate::frames::limits::{QueueCounts, QueueLoss};
-use crate::hops::Ends;
+use crate::hops::{End, Ends, Shape};
 use crate::links::{
     Buffers, CongestionControl, LinkConfig, Marking, Queueing, Sharing, SwitchModel, WhenFull,
 };
@@ -34,7 +34,7 @@ struct Network {
     topology: Arc<Topology>,
     links: LinkConfig,
     switch: SwitchModel,
-    ends: Ends,
+    hosts: ByHost<End>,
 }
 
 impl Network {
@@ -44,6 +44,24 @@ impl Network {
             links: &self.links,
             switch: &self.switch,
         }
+    }
+
+    fn ends(&self, message: &Message) -> Ends {
+        Ends {
+            source: *self.hosts.of(message.ends.0),
+            target: *self.hosts.of(message.ends.1),
+        }
+    }
+
+    fn shape(&self, message: &Message, links: usize) -> Shape {
+        self.ends(message).shape(true, links)
+    }
+
+    /// How long so many bytes take on a host's bus, if it has one.
+    fn on_bus(&self, host: u32, bytes: f64) -> Option<u64> {
+        let end = self.hosts.of(host);
+        end.has_bus()
+            .then(|| time(bytes, end.bus_rate.bytes_per_picosecond()))
     }
 
     fn way(&self, message: &Message) -> Vec<u32> {
@@ -86,7 +104,11 @@ impl From<FlowId> for Event {
 
 /// Times of messages, and of each frame on each link, by the engine.
 fn engine(network: &Network, messages: &[Message]) -> Outcome {
-    let mut frames = Frames::new(&network.topology, &network.delays(), network.ends.bus_rate);
+    let mut frames = Frames::new(
+        &network.topology,
+        &network.delays(),
+        network.hosts.map(|end| end.bus_rate),
+    );
     let mut queue = EventQueue::new();
     for (place, message) in messages.iter().enumerate() {
         queue.schedule(Time::from_picoseconds(message.at), Event::Begins(place));
@@ -105,16 +127,15 @@ fn engine(network: &Network, messages: &[Message]) -> Outcome {
                 let message = &messages[place];
                 let way = network.way(message);
                 let demand = network.demand(message, place);
-                let has_buses = network.ends.have_buses();
-                let shape = crate::hops::Shape::between(has_buses, way.len());
+                let (ends, shape) = (network.ends(message), network.shape(message, way.len()));
                 let links: Vec<_> = way.iter().map(|&link| LinkId(link)).collect();
-                let span = alone::alone(&network.delays(), shape, &links, &demand, &network.ends);
+                let span = alone::alone(&network.delays(), shape, &links, &demand, &ends);
                 leads[place] = span.head;
                 let crossing = Crossing {
                     hosts: message.ends,
                     way: &way,
-                    has_first_bus: has_buses,
-                    has_last_bus: has_buses,
+                    has_first_bus: shape.first_bus,
+                    has_last_bus: shape.last_bus,
                     flow: Some(FlowKey::new((message.ends, message.flow), 0, 0)),
                     brings_head: true,
                     may_spread: true,
@@ -575,8 +596,7 @@ impl Slow<'_> {
             0
         };
         let (mut begin, mut span) = (now, pace);
-        if self.network.ends.have_buses() {
-            let bus = time(on_bus, self.network.ends.bus_rate.bytes_per_picosecond());
+        if let Some(bus) = self.network.on_bus(host, on_bus) {
             let free = self.bus_free.entry(host).or_default();
             begin = begin.max(*free);
             *free = begin + bus;
@@ -704,11 +724,11 @@ impl Slow<'_> {
             self.times[message].1 = head;
         }
         self.there[message] = self.there[message].max(head + service);
-        if self.network.ends.have_buses() {
-            let bus = time(on_bus, self.network.ends.bus_rate.bytes_per_picosecond());
+        let host = self.messages[message].ends.1;
+        if let Some(bus) = self.network.on_bus(host, on_bus) {
             let span = bus.max(self.paced(message, wire));
             let comes = Happening::Comes {
-                host: self.messages[message].ends.1,
+                host,
                 message,
                 frame,
             };
@@ -735,7 +755,7 @@ impl Slow<'_> {
 
     fn comes(&mut self, now: u64, host: u32, message: usize, frame: u32) {
         let (wire, on_bus) = self.bytes(message, frame);
-        let bus = time(on_bus, self.network.ends.bus_rate.bytes_per_picosecond());
+        let bus = self.network.on_bus(host, on_bus).unwrap_or(0);
         let pace = self.paced(message, wire);
         let free = self.bus_free.entry(host).or_default();
         let begin = now.max(*free).max(self.next_taken[message]);
@@ -798,6 +818,21 @@ fn slow(network: &Network, messages: &[Message]) -> Outcome {
     slow.run()
 }
 
+/// Hosts with two rates of their buses, by turns.
+fn with_buses((common, odd): (f64, f64)) -> ByHost<End> {
+    let end = |rate| End {
+        bus_rate: Rate::from_bits_per_second(rate),
+        forwarding: Switching::CutThrough,
+        write: Time::ZERO,
+    };
+    let mut hosts = ByHost::from(end(common));
+    hosts.set_group(HOSTS_MAX, (1..HOSTS_MAX).step_by(2), end(odd));
+    hosts
+}
+
+/// No network here has more.
+const HOSTS_MAX: u32 = 16;
+
 fn networks() -> impl Strategy<Value = Network> {
     let topology = prop_oneof![
         (2_u32..6).prop_map(|hosts| Topology::single_switch(hosts, Ports(64)).unwrap()),
@@ -811,7 +846,7 @@ fn networks() -> impl Strategy<Value = Network> {
         Just(Switching::StoreAndForward)
     ];
     let gbits = || prop_oneof![Just(1e9), Just(0.7e9), Just(4e9)];
-    let bus = prop_oneof![Just(f64::INFINITY), Just(2e9), Just(0.9e9)];
+    let bus = || prop_oneof![Just(f64::INFINITY), Just(2e9), Just(0.9e9)];
     let times = (0_u64..3, 0_u64..3, 0_u32..100);
     let frames = (prop_oneof![Just(0_u32), 1_u32..400], 0_u32..40);
     // Queues of no limit, and such as hold little more than one frame.
@@ -825,47 +860,52 @@ fn networks() -> impl Strategy<Value = Network> {
     let queueing = prop_oneof![Just(Queueing::FirstCome), Just(Queueing::Fair)];
     let buffers = (bytes(6_000), bytes(2_000), full, queueing);
     let speeds = (gbits(), gbits());
-    (topology, switching, speeds, bus, times, frames, buffers).prop_map(
-        |(topology, switching, (rate, host_rate), bus, times, frames, buffers)| Network {
-            topology: Arc::new(topology),
-            links: LinkConfig {
-                sharing: Sharing::Packets,
-                switching,
-                rate: Rate::from_bits_per_second(rate),
-                host_rate: Rate::from_bits_per_second(host_rate),
-                propagation: Time::from_nanoseconds(times.0 * 300),
-                frame: Frame {
-                    payload_bytes: match (buffers.2, frames.0) {
-                        // Short ones are sent again and again for very long.
-                        (WhenFull::Trim, 1..) => 100 + frames.0,
-                        _ => frames.0,
-                    },
-                    header_bytes: frames.1,
-                },
-                buffers: Buffers {
-                    bytes_max: buffers.0,
-                    full: buffers.2,
-                    queueing: buffers.3,
-                    marking: buffers.1.map(|bytes| Marking {
-                        low_bytes: bytes,
-                        high_bytes: bytes,
-                        probability: 1.0,
-                        control: CongestionControl::None,
-                    }),
-                },
-                credits: crate::CreditLinks::default(),
-            },
-            switch: SwitchModel {
-                delay: Time::from_nanoseconds(times.1 * 250),
-                cut_through_bytes: times.2,
-            },
-            ends: Ends {
-                bus_rate: Rate::from_bits_per_second(bus),
-                forwarding: Switching::CutThrough,
-                write: Time::ZERO,
-            },
-        },
+    (
+        topology,
+        switching,
+        speeds,
+        (bus(), bus()),
+        times,
+        frames,
+        buffers,
     )
+        .prop_map(
+            |(topology, switching, (rate, host_rate), bus, times, frames, buffers)| Network {
+                topology: Arc::new(topology),
+                links: LinkConfig {
+                    sharing: Sharing::Packets,
+                    switching,
+                    rate: Rate::from_bits_per_second(rate),
+                    host_rate: Rate::from_bits_per_second(host_rate),
+                    propagation: Time::from_nanoseconds(times.0 * 300),
+                    frame: Frame {
+                        payload_bytes: match (buffers.2, frames.0) {
+                            // Short ones are sent again and again for very long.
+                            (WhenFull::Trim, 1..) => 100 + frames.0,
+                            _ => frames.0,
+                        },
+                        header_bytes: frames.1,
+                    },
+                    buffers: Buffers {
+                        bytes_max: buffers.0,
+                        full: buffers.2,
+                        queueing: buffers.3,
+                        marking: buffers.1.map(|bytes| Marking {
+                            low_bytes: bytes,
+                            high_bytes: bytes,
+                            probability: 1.0,
+                            control: CongestionControl::None,
+                        }),
+                    },
+                    credits: crate::CreditLinks::default(),
+                },
+                switch: SwitchModel {
+                    delay: Time::from_nanoseconds(times.1 * 250),
+                    cut_through_bytes: times.2,
+                },
+                hosts: with_buses(bus),
+            },
+        )
 }
 
 fn cases() -> impl Strategy<Value = (Network, Vec<Message>)> {
@@ -984,9 +1024,9 @@ proptest! {
         network.links.buffers = Buffers::default();
         let floor = |message: &Message| {
             let way: Vec<_> = network.way(message).into_iter().map(LinkId).collect();
-            let shape = crate::hops::Shape::between(network.ends.have_buses(), way.len());
+            let (ends, shape) = (network.ends(message), network.shape(message, way.len()));
             let demand = network.demand(message, 0);
-            alone::alone(&network.delays(), shape, &way, &demand, &network.ends)
+            alone::alone(&network.delays(), shape, &way, &demand, &ends)
         };
         let (times, _, _) = engine(&network, &messages);
         for (message, times) in messages.iter().zip(times) {

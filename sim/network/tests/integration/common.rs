@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use viaduct_engine::{EventQueue, Time};
 use viaduct_network::fluid::{FlowDemand, FlowId};
-use viaduct_network::hops::Ends;
+use viaduct_network::hops::End;
 use viaduct_network::{
     Buffers, CreditLinks, Frame, JourneyId, LinkConfig, Network, Next, QueueLoss, Rate, Sharing,
     SwitchModel, Switching, Transfer,
@@ -34,7 +34,7 @@ pub(crate) fn network(
     sharing: Sharing,
     switches: u32,
     links: Switching,
-    ends: Ends,
+    ends: End,
     keeps_ways: bool,
 ) -> Network {
     build((sharing, ONE_FRAME), switches, links, ends, keeps_ways)
@@ -45,7 +45,7 @@ pub(crate) fn framed(
     sharing: Sharing,
     switches: u32,
     links: Switching,
-    ends: Ends,
+    ends: End,
     frame: Frame,
 ) -> Network {
     build((sharing, frame), switches, links, ends, false)
@@ -73,7 +73,7 @@ fn build(
     (sharing, frame): (Sharing, Frame),
     switches: u32,
     links: Switching,
-    ends: Ends,
+    ends: End,
     keeps_ways: bool,
 ) -> Network {
     of_links(&links_of(sharing, links, frame), switches, ends, keeps_ways)
@@ -93,7 +93,7 @@ fn links_of(sharing: Sharing, switching: Switching, frame: Frame) -> LinkConfig 
     }
 }
 
-fn of_links(links: &LinkConfig, switches: u32, ends: Ends, keeps_ways: bool) -> Network {
+fn of_links(links: &LinkConfig, switches: u32, ends: End, keeps_ways: bool) -> Network {
     let switch = SwitchModel {
         delay: Time::from_picoseconds(SWITCH),
         cut_through_bytes: 0,
@@ -102,7 +102,7 @@ fn of_links(links: &LinkConfig, switches: u32, ends: Ends, keeps_ways: bool) -> 
     Network::new(&Arc::new(topology), links, switch, ends, keeps_ways)
 }
 
-pub(crate) const NO_BUSES: Ends = Ends {
+pub(crate) const NO_BUSES: End = End {
     bus_rate: Rate::INFINITE,
     forwarding: Switching::CutThrough,
     write: Time::ZERO,

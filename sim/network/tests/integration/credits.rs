@@ -10,7 +10,7 @@ use proptest::prelude::{
     Just, ProptestConfig, Strategy, any, prop_assert_eq, prop_oneof, proptest,
 };
 use viaduct_engine::{EventQueue, Stream, StreamKey, Time};
-use viaduct_network::hops::Ends;
+use viaduct_network::hops::End;
 use viaduct_network::{
     Buffers, CreditLinks, FlowControl, Frame, LinkConfig, Network, Next, Rate, Sharing,
     SwitchModel, Switching, Transfer,
@@ -231,7 +231,7 @@ fn a_message_alone_takes_the_closed_form_to_the_picosecond() {
     });
     for number in 0..4_000 {
         let mut below = |bound: u64| random.below(bound);
-        let buses = Ends {
+        let buses = End {
             bus_rate: match below(3) {
                 0 => Rate::INFINITE,
                 _ => Rate::from_bits_per_second(1e8 + below(4_000_000_000) as f64),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use viaduct_engine::{EventQueue, Time};
 use viaduct_network::fluid::{FlowDemand, FlowId, ResourceId};
-use viaduct_network::hops::Ends;
+use viaduct_network::hops::End;
 use viaduct_network::{
     Buffers, CongestionControl, CreditLinks, Frame, LinkConfig, Marking, Network, Next, Rate,
     Sharing, SwitchModel, Switching, Transfer,
@@ -63,7 +63,7 @@ fn run(flows: u32, control: CongestionControl, from: u64, until: u64) -> Result 
         delay: Time::from_nanoseconds(500),
         cut_through_bytes: 64,
     };
-    let ends = Ends {
+    let ends = End {
         bus_rate: Rate::INFINITE,
         forwarding: Switching::CutThrough,
         write: Time::ZERO,

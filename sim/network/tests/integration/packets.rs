@@ -5,14 +5,14 @@
 //! frame is in the next queue. A byte takes 1 ns.
 
 use viaduct_engine::{Stream, StreamKey, Time};
-use viaduct_network::hops::Ends;
+use viaduct_network::hops::End;
 use viaduct_network::{Frame, Network, Rate, Sharing, Switching, Transfer};
 
 use crate::common::{BYTE, NO_BUSES, PROPAGATION, SWITCH, carry, framed, transfer};
 
 const HOP: u64 = PROPAGATION + SWITCH;
 
-fn network(links: Switching, ends: Ends, payload: u32, header: u32) -> Network {
+fn network(links: Switching, ends: End, payload: u32, header: u32) -> Network {
     let frame = Frame {
         payload_bytes: payload,
         header_bytes: header,
@@ -98,7 +98,7 @@ fn an_adapter_sends_a_frame_of_each_flow_in_turn() {
 fn frames_cross_both_buses_while_others_are_on_the_links() {
     // The buses are half as fast as the links; the message pays its bytes there, and the last bus
     // begins with a frame when its second half is all that the link still has of it.
-    let ends = Ends {
+    let ends = End {
         bus_rate: Rate::from_bits_per_second(4e9),
         forwarding: Switching::CutThrough,
         write: Time::ZERO,

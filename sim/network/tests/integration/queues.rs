@@ -6,19 +6,19 @@
 
 use crate::common;
 use viaduct_engine::Time;
-use viaduct_network::hops::Ends;
+use viaduct_network::hops::End;
 use viaduct_network::{Network, Rate, Sharing, Switching, Transfer};
 
 use crate::common::{BYTE, NO_BUSES, PROPAGATION, SWITCH, carry, transfer};
 
 const HOP: u64 = PROPAGATION + SWITCH;
 
-fn network(links: Switching, ends: Ends) -> Network {
+fn network(links: Switching, ends: End) -> Network {
     common::network(Sharing::Queues, 4, links, ends, false)
 }
 
 /// When the last byte of each is there, and when its first.
-fn there(links: Switching, ends: Ends, transfers: &[(u64, Transfer)]) -> Vec<(u64, u64)> {
+fn there(links: Switching, ends: End, transfers: &[(u64, Transfer)]) -> Vec<(u64, u64)> {
     let there = carry(&mut network(links, ends), transfers);
     let picoseconds = |time: Time| time.picoseconds();
     let both = |(tail, head)| (picoseconds(tail), picoseconds(head));
@@ -132,7 +132,7 @@ fn what_is_stored_enters_a_queue_with_its_last_byte() {
 #[test]
 fn no_message_is_faster_than_its_slowest_queue() {
     // A bus of a quarter of the links' rate, before them and behind them.
-    let ends = Ends {
+    let ends = End {
         bus_rate: Rate::from_bits_per_second(2e9),
         forwarding: Switching::CutThrough,
         write: Time::ZERO,

@@ -3,13 +3,13 @@
 use crate::common;
 use proptest::prelude::*;
 use viaduct_engine::{EventQueue, Time};
-use viaduct_network::hops::Ends;
+use viaduct_network::hops::End;
 use viaduct_network::{Network, Rate, Sharing, Switching, Transfer};
 
 use crate::common::{BYTE, Event, NO_BUSES, PROPAGATION, SWITCH, carry, transfer};
 
 /// A chain of switches with a host each.
-fn network(switches: u32, links: Switching, ends: Ends, keeps_ways: bool) -> Network {
+fn network(switches: u32, links: Switching, ends: End, keeps_ways: bool) -> Network {
     common::network(Sharing::MaxMin, switches, links, ends, keeps_ways)
 }
 
@@ -34,7 +34,7 @@ fn a_stored_message_takes_the_sum_of_its_hops() {
 
 #[test]
 fn an_adapter_that_stores_pays_its_bus_by_itself() {
-    let ends = Ends {
+    let ends = End {
         bus_rate: Rate::from_bits_per_second(4e9),
         forwarding: Switching::StoreAndForward,
         write: Time::ZERO,
@@ -108,7 +108,7 @@ proptest! {
         transfers in any_transfers(), links in any_switching(), forwarding in any_switching(),
     ) {
         let bus_rate = Rate::from_bits_per_second(6e9);
-        let ends = Ends {
+        let ends = End {
             bus_rate,
             forwarding,
             write: Time::ZERO,
@@ -127,7 +127,7 @@ proptest! {
         bytes in 1..5_000_u32, from in 0..4_u32, to in 0..4_u32,
         links in any_switching(), forwarding in any_switching(),
     ) {
-        let ends = Ends {
+        let ends = End {
             bus_rate: Rate::from_bits_per_second(6e9),
             forwarding,
             write: Time::ZERO,

@@ -80,7 +80,7 @@ pub(crate) fn rows(result: &RunResult) -> Vec<MessageRow> {
 /// Has the adapter move the messages of a VI one by one, as it does those of programs: `ideal`
 /// moves any number of a list's at once.
 pub(crate) fn move_one_by_one(config: &mut SimulationConfig) {
-    if let Mechanism::Native(nic) = &mut config.host.mechanism {
+    if let Mechanism::Native(nic) = &mut config.host.common_mut().mechanism {
         nic.moving_per_vi = 1;
     }
 }
@@ -107,7 +107,7 @@ pub(crate) fn of_programs(
 ) -> Outcome<RunResult> {
     let mut simulation = Simulation::new(config.clone());
     simulation.keep_account(messages.len() as u32);
-    let (notice, end) = (config.host.notice(), end(messages));
+    let (notice, end) = (config.host.common().notice(), end(messages));
     for pair in messages.chunk_by(|one, next| one.source == next.source) {
         let (source, target) = (pair[0].source, pair[0].target);
         let count = pair.len();

@@ -124,13 +124,13 @@ impl Hosted {
         offset: u32,
         bytes: &[u8],
     ) {
-        let Some(model) = model_of(&cluster.config.host) else {
+        let Some(model) = model_of(cluster.config.host.of(source)) else {
             return;
         };
         let span = Time::from_picoseconds(
             (bytes.len() as f64 / model.write_rate.bytes_per_picosecond() + 0.5) as u64,
         );
-        let writing = cluster.config.host.bus.programmed_write + span;
+        let writing = cluster.config.host.of(source).bus.programmed_write + span;
         let id = Self::admit_raw(
             cluster,
             source,
@@ -151,7 +151,7 @@ impl Hosted {
         offset: u32,
         bytes: &[u8],
     ) {
-        let Some(model) = model_of(&cluster.config.host) else {
+        let Some(model) = model_of(cluster.config.host.of(source)) else {
             return;
         };
         cluster.programs.counts.dma_requests += 1;
@@ -204,7 +204,7 @@ impl Hosted {
 
     /// A request's turn at the engine has come; when its bytes begin to move.
     pub(crate) fn serve_raw(cluster: &mut Cluster, host: u32, id: WriteId) {
-        let Some(model) = model_of(&cluster.config.host) else {
+        let Some(model) = model_of(cluster.config.host.of(host)) else {
             return;
         };
         // A request is there when the processor has written it.
@@ -268,8 +268,7 @@ impl Hosted {
     /// The bytes of a raw write have moved over its whole way, or over a hop of it.
     pub(crate) fn raw_moved(cluster: &mut Cluster, id: WriteId, moved: &Moved) {
         let now = cluster.now();
-        let model = model_of(&cluster.config.host);
-        let (Some(model), Some(write)) = (model, cluster.programs.raw.get(id)) else {
+        let Some(write) = cluster.programs.raw.get(id) else {
             return;
         };
         let (ends, is_dma) = ((write.source, write.cookie.host), write.is_dma);
@@ -290,6 +289,11 @@ impl Hosted {
         if let Some(write) = cluster.programs.raw.get(id) {
             write.fate = fate;
         }
+        let hosts = &cluster.config.host;
+        let (source, target) = (hosts.of(ends.0), hosts.of(ends.1));
+        let (Some(model), Some(receiver)) = (model_of(source), model_of(target)) else {
+            return;
+        };
         let (head, is_lost) = (crossing.delay, fate == Fate::Lost);
         match moved.next {
             Next::Onward | Next::Head(_) => {}
@@ -301,10 +305,10 @@ impl Hosted {
                 Self::expect_raw(cluster, id, (ends, is_dma), now + after);
             }
             Next::There => {
-                let bus = cluster.config.host.bus;
-                let mut there = moved.at + head + model.adapter + model.adapter + bus.write;
+                let adapters = model.adapter + receiver.adapter;
+                let mut there = moved.at + head + adapters + target.bus.write;
                 if !is_dma {
-                    there += bus.programmed_write;
+                    there += source.bus.programmed_write;
                 }
                 Self::expect_raw(cluster, id, (ends, is_dma), there);
             }

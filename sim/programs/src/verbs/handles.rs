@@ -147,8 +147,9 @@ impl Process {
     /// EOPNOTSUPP if its adapter has no queue pairs: presets whose mechanism is `rdma` have.
     pub fn rdma(&self) -> Result<Device> {
         let cluster = self.lock();
-        if !Hosted::has_pairs(&cluster) {
-            let reason = match cluster.config.host.mechanism {
+        let host = self.host();
+        if !Hosted::has_pairs(&cluster, host) {
+            let reason = match cluster.config.host.of(host).mechanism {
                 Mechanism::RemoteWrites(_) => "the adapter writes remotely and has no queue pairs",
                 _ => "the adapter has no queue pairs: use a preset with the mechanism `rdma`",
             };
@@ -418,7 +419,15 @@ impl CompletionQueue {
         let mut notice = Time::ZERO;
         if has_looked {
             self.process.pay_for_polling();
-            notice = self.process.lock().config.host.processor.polling_delay;
+            let host = self.process.host();
+            notice = self
+                .process
+                .lock()
+                .config
+                .host
+                .of(host)
+                .processor
+                .polling_delay;
         }
         self.process.pay_for_reaping(&completion, notice);
         Ok(completion)

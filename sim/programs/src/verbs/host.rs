@@ -136,9 +136,9 @@ impl Verbs {
 }
 
 impl Hosted {
-    /// Whether the hosts' adapters have queue pairs.
-    pub(crate) fn has_pairs(cluster: &Cluster) -> bool {
-        matches!(cluster.config.host.mechanism, Mechanism::Rdma(_))
+    /// Whether a host's adapter has queue pairs.
+    pub(crate) fn has_pairs(cluster: &Cluster, host: u32) -> bool {
+        matches!(cluster.config.host.of(host).mechanism, Mechanism::Rdma(_))
     }
 
     /// The adapter of a host, which knows what time it is.

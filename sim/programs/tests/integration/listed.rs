@@ -82,7 +82,7 @@ fn take(process: &Process, vi: &mut Vi<SimulatedFabric>, notice: Notice) -> (Tim
 
 /// The same of two programs, with the times of their posts.
 fn of_programs(config: &SimulationConfig, level: ReliabilityLevel) -> [Vec<Time>; 2] {
-    let notice = config.host.notice();
+    let notice = config.host.common().notice();
     let mut simulation = Simulation::new(config.clone());
     let times: Arc<Mutex<[Vec<Time>; 2]>> = Arc::default();
     let taken = Arc::clone(&times);
@@ -176,7 +176,7 @@ fn what_is_lost_of_a_program_and_of_a_list_is_sent_again_at_the_same_times() {
             let mut config = load_programs("rnic-gen3", Some("two-hosts"), 2)
                 .unwrap()
                 .quiet();
-            if let Mechanism::Rdma(model) = &mut config.host.mechanism {
+            if let Mechanism::Rdma(model) = &mut config.host.common_mut().mechanism {
                 (model.timeout, model.retries) = (Time::from_microseconds(100), 20);
             }
             config.links.frame.payload_bytes = 1000;
@@ -238,7 +238,7 @@ fn doorbells_of_receives_take_some_of_a_full_bus() {
     for model in ["bvia-myrinet", "kvia-myrinet"] {
         let mut config = load_programs(model, None, 2).unwrap();
         assert!(
-            config.host.bus.dma_rate() < config.links.host_rate,
+            config.host.common().bus.dma_rate() < config.links.host_rate,
             "{model}"
         );
         for sharing in [Sharing::Fluid, Sharing::MaxMin] {

@@ -38,7 +38,7 @@ pub(crate) fn pair(host: HostModel) -> SimulationConfig {
             delay: Time::ZERO,
             cut_through_bytes: 0,
         },
-        host,
+        host: host.into(),
         faults: Vec::new(),
         background: Vec::new(),
         around: None,

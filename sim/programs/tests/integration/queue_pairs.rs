@@ -156,7 +156,7 @@ fn span(model: &str, opcode: SendOpcode, flags: u32, bytes: u32) -> Time {
 #[test]
 fn an_inline_send_saves_the_reads_of_descriptor_and_bytes() {
     for model in ["rnic-gen3", "rnic-gen4", "rnic-gen5"] {
-        let Mechanism::Rdma(rnic) = hosts(model).host.mechanism else {
+        let Mechanism::Rdma(rnic) = hosts(model).host.common().mechanism else {
             panic!("{model} has queue pairs");
         };
         for opcode in [SendOpcode::Send, SendOpcode::RdmaWrite] {

@@ -99,7 +99,7 @@ fn of_programs(
     given: &[Given],
     apart: Duration,
 ) -> RunResult {
-    let notice = config.host.notice();
+    let notice = config.host.common().notice();
     let mut simulation = Simulation::new(config.clone());
     simulation.keep_account(1000);
     let window: Arc<Mutex<Option<RemoteBuffer>>> = Arc::default();
@@ -273,11 +273,11 @@ fn a_list_has_each_write_and_read_when_a_program_has_it() {
 #[test]
 fn writes_and_reads_that_wait_for_each_other_are_equal_too() {
     for (name, mut config) in models() {
-        if matches!(config.host.mechanism, Mechanism::Kernel(_)) {
+        if matches!(config.host.common().mechanism, Mechanism::Kernel(_)) {
             // The kernel takes what comes on the processor that a program looks and waits with.
             continue;
         }
-        if let Mechanism::Native(nic) = &mut config.host.mechanism {
+        if let Mechanism::Native(nic) = &mut config.host.common_mut().mechanism {
             // Programs' messages go one by one whatever this is.
             nic.moving_per_vi = 1;
         }
@@ -314,7 +314,7 @@ fn what_is_lost_of_writes_and_reads_is_sent_again_at_the_same_times() {
             let mut config = load_programs("rnic-gen3", Some("two-hosts"), 2)
                 .unwrap()
                 .quiet();
-            if let Mechanism::Rdma(model) = &mut config.host.mechanism {
+            if let Mechanism::Rdma(model) = &mut config.host.common_mut().mechanism {
                 (model.timeout, model.retries) = (Time::from_microseconds(100), 60);
             }
             config.links.frame.payload_bytes = 1000;

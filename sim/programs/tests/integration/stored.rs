@@ -142,7 +142,7 @@ fn an_outage_loses_what_crosses_the_link_then_and_nothing_else() {
 fn hardware_that_stores_in_the_adapter_crosses_its_bus_by_itself() {
     let mut config = config("giganet-clan-linux", Switching::CutThrough);
     let through = alone(&config, BYTES);
-    if let Mechanism::Native(nic) = &mut config.host.mechanism {
+    if let Mechanism::Native(nic) = &mut config.host.common_mut().mechanism {
         nic.forwarding = Switching::StoreAndForward;
     }
     let stored = alone(&config, BYTES);

@@ -111,7 +111,7 @@ fn a_program_in_a_crowd_is_not_taken_for_stuck() {
     };
     let mut config = load_programs("giganet-clan-linux", None, 3).unwrap();
     config.background = vec![from(0), from(2)];
-    config.host.bus.rate = Rate::INFINITE;
+    config.host.common_mut().bus.rate = Rate::INFINITE;
     for sharing in [Sharing::MaxMin, Sharing::Queues] {
         config.links.sharing = sharing;
         let (outcome, _) = run_in(config.clone());

@@ -9,7 +9,9 @@ use viaduct_scenario::load_programs;
 /// KVIA's adapter with one way only, in its own words, or with all.
 fn kvia(only: Option<&str>) -> SimulationConfig {
     let mut config = load_programs("kvia-myrinet", None, 2).unwrap();
-    if let (Mechanism::Firmware(model), Some(only)) = (&mut config.host.mechanism, only) {
+    if let (Mechanism::Firmware(model), Some(only)) =
+        (&mut config.host.common_mut().mechanism, only)
+    {
         model.ways = Ways {
             written: only == "written",
             staged: only == "staged",

@@ -117,7 +117,7 @@ fn run(run: &mut Run) {
         let Ok(config) = load_programs(&model.name, None, 2) else {
             continue;
         };
-        if !matches!(config.host.mechanism, Mechanism::Rdma(_)) {
+        if !matches!(config.host.common().mechanism, Mechanism::Rdma(_)) {
             let refused = Simulation::new(config).process(0).rdma();
             assert!(refused.is_err(), "{} has queue pairs", model.name);
             continue;

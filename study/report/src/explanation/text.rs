@@ -226,7 +226,8 @@ fn way_text(explained: &Explained<'_>, way: &WayUse) -> String {
     }
     if let Some(rest) = way.rest_picoseconds {
         if rest != 0 {
-            let has_buses = !explained.config.host.bus.dma_rate().is_infinite();
+            let mut models = explained.config.host.values();
+            let has_buses = models.any(|host| !host.bus.is_free());
             let name = if has_buses {
                 "short transactions on the buses, rounding"
             } else {

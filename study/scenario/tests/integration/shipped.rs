@@ -35,9 +35,9 @@ fn text_of(config: &ClusterConfig) -> String {
 
 /// The adapter of a study's hosts, which has VIA of its own.
 fn native(config: &ClusterConfig) -> &NicModel {
-    match config.host.mechanism.native() {
+    match config.host.common().mechanism.native() {
         Some(nic) => nic,
-        None => panic!("{} has no VIA of its own", config.host.name),
+        None => panic!("{} has no VIA of its own", config.host.common().name),
     }
 }
 
@@ -123,7 +123,7 @@ fn every_preset_loads_and_each_number_has_a_source() {
             assert_eq!(hosts.hosts, 2);
         } else {
             let hosts = load_programs(&model.name, None, 2).expect("hosts for programs");
-            assert_eq!(hosts.host.name, model.name);
+            assert_eq!(hosts.host.common().name, model.name);
         }
         assert!(model.numbers.iter().all(|number| !number.source.is_empty()));
         let loaded = load_preset(&model.name).expect("a built-in preset");
@@ -136,7 +136,7 @@ fn a_preset_file_is_named_by_its_path() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/ideal.toml");
     assert_eq!(load_preset(path).expect("the file").name, "ideal");
     let study = load_with("two-hosts", &["nic=ideal"]);
-    assert_eq!(study.config.host.name, "ideal");
+    assert_eq!(study.config.host.common().name, "ideal");
     assert!(native(&study.config).rate.is_infinite());
 }
 
@@ -295,7 +295,7 @@ fn single_numbers_of_the_hardware_can_be_set() {
     );
     assert_eq!(native(&study.config).doorbell, Time::from_microseconds(3));
     assert!(matches!(
-        study.config.host.notice(),
+        study.config.host.common().notice(),
         Notice::Interrupt { .. }
     ));
     let differences = study.differences_from_defaults();
@@ -461,7 +461,7 @@ fn inherited_files_are_found_beside_their_heirs_and_not_needed_by_the_resolved_f
     write("study.toml", study);
     let path = directory.join("study.toml");
     let study = load(path.to_str().expect("a path in UTF-8"));
-    assert_eq!(study.config.host.name, "mine");
+    assert_eq!(study.config.host.common().name, "mine");
     let value = |key: &str| study.value(&format!("hosts.model.{key}"));
     assert_eq!(value("cpu.post").as_deref(), Some("1 us"));
     assert_eq!(value("cpu.reap").as_deref(), Some("3 us"));
@@ -529,7 +529,7 @@ size_file = "sizes.txt"
     assert_eq!(study.name, "study");
     assert_eq!(study.config.topology.host_count(), 2);
     assert_eq!(study.config.traffic.size.mean_bytes(), 1250.0);
-    assert_eq!(study.config.host.name, "mine");
+    assert_eq!(study.config.host.common().name, "mine");
 
     std::fs::remove_dir_all(&directory).expect("the directory is ours");
     let resolved = study.resolved_toml();

@@ -409,7 +409,7 @@ fn floor(
     operation: MessageOperation,
 ) -> Time {
     let alone = floor_latency(config, source, target, bytes, operation);
-    match &config.host.mechanism {
+    match &config.host.common().mechanism {
         Mechanism::Rdma(adapter) if adapter.fetch_batch > 1 => alone.saturating_sub(adapter.read),
         _ => alone,
     }
@@ -537,7 +537,7 @@ fn traffic(cell: &Cell) -> Result<(), String> {
         format!("{counts:?}, {:?}", result.drops)
     })?;
     let disturbance = combination(cell).disturbance;
-    let sends_again = config.host.mechanism.sends_again() && level(cell).is_reliable();
+    let sends_again = config.host.common().mechanism.sends_again() && level(cell).is_reliable();
     let loses = match disturbance {
         None | Some(Disturbance::Background | Disturbance::SlowHost) => false,
         Some(Disturbance::Loss | Disturbance::Corruption) => !sends_again,
@@ -547,9 +547,9 @@ fn traffic(cell: &Cell) -> Result<(), String> {
     wanted(loses || dropped == 0, || format!("{:?}", result.drops))?;
     wanted(loses || !is_stalled, || format!("{:?}", result.violations))?;
     // A message that a process in its loop finds costs that no notice.
-    config.host.processor.polling_delay = match config.host.notice() {
+    config.host.common_mut().processor.polling_delay = match config.host.common().notice() {
         Notice::Polling { .. } => Time::ZERO,
-        Notice::Interrupt { .. } => config.host.processor.polling_delay,
+        Notice::Interrupt { .. } => config.host.common().processor.polling_delay,
     };
     for row in &result.message_rows {
         let (source, target) = (HostId(row.source), HostId(row.target));

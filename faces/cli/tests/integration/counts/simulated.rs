@@ -89,10 +89,11 @@ fn costs<'a>(
 
 fn config(design: Design, mover: Mover, cost: usize) -> SimulationConfig {
     let mut config = load(design);
-    let Mechanism::RemoteWrites(clan) = &mut config.host.mechanism else {
+    let host = config.host.common_mut();
+    let Mechanism::RemoteWrites(clan) = &mut host.mechanism else {
         panic!("CLAN writes remotely");
     };
-    let (processor, bus) = (&mut config.host.processor, &mut config.host.bus);
+    let (processor, bus) = (&mut host.processor, &mut host.bus);
     let mut costs = costs(processor, bus, clan);
     let cost = cost % costs.len();
     for (number, time) in costs.iter_mut().enumerate() {

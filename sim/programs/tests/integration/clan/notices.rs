@@ -15,7 +15,7 @@ const BYTES: usize = 8;
 /// Two hosts whose messages go by PIO, with other numbers.
 fn hosts(change: impl FnOnce(&mut NoticeModel)) -> SimulationConfig {
     let mut config = load_programs("clan-pio", None, 2).unwrap();
-    if let Mechanism::RemoteWrites(clan) = &mut config.host.mechanism {
+    if let Mechanism::RemoteWrites(clan) = &mut config.host.common_mut().mechanism {
         change(&mut clan.notices);
     }
     config
@@ -215,7 +215,7 @@ fn a_message_that_the_event_queue_tells_of_costs_an_interrupt_and_one_that_is_po
     for model in ["clan-pio", "clan-dma"] {
         let hosts = |interrupt| {
             let mut config = load_programs(model, None, 2).unwrap();
-            if let Mechanism::RemoteWrites(clan) = &mut config.host.mechanism {
+            if let Mechanism::RemoteWrites(clan) = &mut config.host.common_mut().mechanism {
                 assert_eq!(clan.notices.interrupt, Time::from_picoseconds(4_100_000));
                 clan.notices.interrupt = interrupt;
             }

@@ -21,7 +21,7 @@ fn clan() -> SimulationConfig {
 }
 
 fn model(config: &SimulationConfig) -> RemoteWriteModel {
-    match config.host.mechanism {
+    match config.host.common().mechanism {
         Mechanism::RemoteWrites(model) => model,
         _ => panic!("no CLAN"),
     }
@@ -39,7 +39,12 @@ fn moving(config: &SimulationConfig, bytes: u32, slowest: Time) -> (Time, Time) 
     };
     let head = delays.head(&route, wire_bytes);
     let link = config.links.host_rate.time_for(wire_bytes);
-    let bus = config.host.bus.dma_rate().time_for(f64::from(bytes));
+    let bus = config
+        .host
+        .common()
+        .bus
+        .dma_rate()
+        .time_for(f64::from(bytes));
     (head, slowest.max(link).max(bus))
 }
 
@@ -50,11 +55,11 @@ fn is_near(one: Time, other: Time) -> bool {
 #[test]
 fn a_ping_pong_takes_the_sum_of_its_parts() {
     let config = clan();
-    let (model, bus) = (model(&config), config.host.bus);
+    let (model, bus) = (model(&config), config.host.common().bus);
     for bytes in [1, 4, 64, 512, 4096] {
         let (head, moving) = moving(&config, bytes, model.write_rate.time_for(bytes.into()));
         let adapters = model.adapter + model.adapter;
-        let ends = bus.programmed_write + bus.write + config.host.processor.polling_delay;
+        let ends = bus.programmed_write + bus.write + config.host.common().processor.polling_delay;
         let expected = ends + moving + head + adapters;
         let ran = remote_write_latency(&config, bytes).unwrap().unwrap();
         assert!(is_near(ran, expected), "{bytes}: {ran:?}, not {expected:?}");
@@ -107,7 +112,7 @@ fn a_sleeper_is_woken_by_a_tripwire_on_a_byte() {
     let asleep: Arc<Mutex<[Duration; 2]>> = Arc::default();
     for has_tripwires in [true, false] {
         let mut config = clan();
-        if let Mechanism::RemoteWrites(model) = &mut config.host.mechanism {
+        if let Mechanism::RemoteWrites(model) = &mut config.host.common_mut().mechanism {
             model.notices.tripwires *= u32::from(has_tripwires);
         }
         let seen = asleep.clone();

@@ -22,7 +22,7 @@ const MESSAGES: usize = 300;
 fn rnic(faults: &[Fault], timeout: u64) -> SimulationConfig {
     let mut config = load_programs("rnic-gen3", None, 2).unwrap();
     config.faults = faults.to_vec();
-    if let Mechanism::Rdma(model) = &mut config.host.mechanism {
+    if let Mechanism::Rdma(model) = &mut config.host.common_mut().mechanism {
         model.timeout = Time::from_microseconds(timeout);
     }
     config
@@ -165,7 +165,7 @@ fn a_gap_is_told_long_before_the_time_is_over() {
 fn a_connection_breaks_when_nothing_gets_through() {
     for retries in [1, 7] {
         let mut config = rnic(&[loss(THERE, 1.0)], 500);
-        if let Mechanism::Rdma(model) = &mut config.host.mechanism {
+        if let Mechanism::Rdma(model) = &mut config.host.common_mut().mechanism {
             model.retries = retries;
         }
         let (outcome, told) = run_two(
@@ -205,7 +205,7 @@ fn unreliable_connections_lose_and_other_adapters_break() {
     };
     let lossy = |retries| {
         let mut config = rnic(&[loss(THERE, 0.1)], 30);
-        if let Mechanism::Rdma(model) = &mut config.host.mechanism {
+        if let Mechanism::Rdma(model) = &mut config.host.common_mut().mechanism {
             model.retries = retries;
         }
         config
