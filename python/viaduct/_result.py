@@ -182,7 +182,7 @@ class _Run(Made):
         return self._native
 
 
-TABLES = ("messages", "links", "series", "latency", "ranks")
+TABLES = ("messages", "links", "series", "queues", "latency", "ranks")
 """Names of the tables of a run."""
 
 
@@ -309,8 +309,8 @@ class Result:
         Parameters
         ----------
         name : str
-            `messages` (a sample), `links`, `series` (windows of time), `latency` (its
-            distribution) or `ranks` (of a graph of operations).
+            `messages` (a sample), `links`, `series` (windows of time), `queues` (of links, in these
+            windows), `latency` (its distribution) or `ranks` (of a graph of operations).
 
         Examples
         --------

@@ -42,6 +42,8 @@ enum What {
     Tail,
     /// How busy each link is, laid out as the network is
     Links,
+    /// What the deepest queues of links held over simulated time
+    Queues,
     /// Where the mean latency goes
     Stages,
     /// Mean latency over simulated time
@@ -54,6 +56,7 @@ impl What {
             Self::Latency => Subject::Latency,
             Self::Tail => Subject::Tail,
             Self::Links => Subject::Links,
+            Self::Queues => Subject::Queues,
             Self::Stages => Subject::Stages,
             Self::Time => Subject::Time,
         }

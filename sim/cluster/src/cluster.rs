@@ -257,6 +257,10 @@ impl<P: Programs> Cluster<P> {
             .collect();
         let failures = Failures::new(&config, &mut hosts)?;
         let sources = Sources::new(&config.background, host_count, config.run.seed)?;
+        let windows = match has_growing_windows(&config.traffic) {
+            true => LinkWindows::growing(&network, topology),
+            false => LinkWindows::new(&network, topology, config.run.until),
+        };
         let mut cluster = Self {
             config: Arc::clone(&config),
             reads_ahead: mechanism.reads_ahead(),
@@ -310,10 +314,7 @@ impl<P: Programs> Cluster<P> {
             operations: Operations::of(&config),
             guests: Guests::new(if P::EXIST { host_count } else { 0 }),
             observer: None,
-            windows: match has_growing_windows(&config.traffic) {
-                true => LinkWindows::growing(topology),
-                false => LinkWindows::new(topology, config.run.until),
-            },
+            windows,
             series: Vec::new(),
             violations: Vec::new(),
             completions_taken: 0,
@@ -753,12 +754,12 @@ impl<P: Programs> Cluster<P> {
 
     pub(crate) fn close_window(&mut self, now: Time) {
         let mut row = self.accounting.close_window(now);
+        let usage = self.windows.close(&mut self.network, now);
         // A run that ends with a window has no time left for another.
         if let Some(last) = self.series.last_mut().filter(|last| last.end == now) {
             last.join(row);
             return;
         }
-        let usage = self.windows.close(&mut self.network, now);
         row.link_utilisation_mean = usage.mean;
         row.link_utilisation_max = usage.max;
         self.series.push(row);

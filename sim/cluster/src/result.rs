@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use viaduct_engine::Time;
+use viaduct_network::QueueWindow;
 use viaduct_operations::{OperationName, Stalled};
 use viaduct_statistics::{Estimate, Quantiles};
 use viaduct_topology::{LinkClass, Topology};
@@ -47,6 +48,9 @@ pub struct RunResult {
     pub depths: Vec<QueueDepth>,
     /// The run over time: equal windows.
     pub series: Vec<SeriesRow>,
+    /// What the queues of links held and did in the same windows, in order of the windows' ends and
+    /// of the links, where frames go one by one.
+    pub queues: Vec<QueueWindow>,
     /// Sampled messages: every `message_stride`-th.
     pub message_rows: Vec<MessageRow>,
     /// One row stands for this many messages.

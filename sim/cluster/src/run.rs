@@ -102,6 +102,7 @@ impl<P: Programs> Cluster<P> {
             events_pending_max: self.queue.pending_max() as u64,
             state_bytes: self.state_bytes(),
             series: core::mem::take(&mut self.series),
+            queues: self.windows.take_queues(),
             message_rows: core::mem::take(&mut self.accounting.rows),
             violations: core::mem::take(&mut self.violations),
             warnings,

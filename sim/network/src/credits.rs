@@ -651,11 +651,19 @@ impl Credits {
 
     /// Most bytes, as credits count them, that a link's buffers were promised at once.
     pub(crate) fn held_max_bytes(&self, resource: ResourceId) -> u64 {
-        let held = self
-            .links
-            .get(resource.0 as usize)
-            .map_or(0, |it| it.held_max);
+        let link = self.links.get(resource.0 as usize);
+        let held = link.map_or(0, |it| it.held_max.max(it.held_max_before));
         u64::from(held) * u64::from(self.settings.flit_bytes)
+    }
+
+    /// As [`Credits::held_max_bytes`], of the window of the time series that ends now.
+    pub(crate) fn take_held_max_bytes(&mut self, resource: ResourceId) -> u64 {
+        let Some(link) = self.links.get_mut(resource.0 as usize) else {
+            return 0;
+        };
+        let most = core::mem::replace(&mut link.held_max, link.held);
+        link.held_max_before = link.held_max_before.max(most);
+        u64::from(most) * u64::from(self.settings.flit_bytes)
     }
 
     /// What a number belongs to.

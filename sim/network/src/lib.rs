@@ -27,6 +27,7 @@ pub mod outages;
 mod packets;
 mod passage;
 mod ports;
+mod queue_windows;
 mod queues;
 pub mod rate;
 mod routes;
@@ -45,6 +46,7 @@ pub use links::{
 pub use network::{Begun, Moved, Network, Next, Transfer};
 pub use packets::{Arrivals, LinkUse, Packet, PacketCounts, PacketNetwork, Parcel};
 pub use ports::Ports;
+pub use queue_windows::{QUEUES_OF_A_WINDOW_MAX, QueueWindow};
 pub use rate::{Frame, Rate, Switching};
 pub use routes::Routes;
 pub use shared::SharedLinks;

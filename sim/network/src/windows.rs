@@ -1,10 +1,11 @@
-//! How busy links were, window by window.
+//! How busy links were, and what their queues held, window by window.
 
 use viaduct_engine::Time;
 use viaduct_topology::Topology;
 
 use crate::fluid::ResourceId;
 use crate::network::Network;
+use crate::queue_windows::{QueueWindow, QueueWindows};
 
 /// Windows of a run's time series.
 const WINDOWS: u64 = 100;
@@ -39,12 +40,14 @@ pub struct LinkWindows {
     /// What each had carried by its account when the window began; below zero if the account was
     /// cleared since.
     carried: Vec<f64>,
+    /// What queues held, where links have any.
+    queues: Option<QueueWindows>,
 }
 
 impl LinkWindows {
     /// The windows of a run that lasts until a time.
     #[must_use]
-    pub fn new(topology: &Topology, until: Time) -> Self {
+    pub fn new(network: &Network, topology: &Topology, until: Time) -> Self {
         let hosts = topology.host_count();
         let links = 2 * hosts..topology.link_count();
         let width = until.picoseconds().div_ceil(windows(links.len())).max(1);
@@ -54,14 +57,15 @@ impl LinkWindows {
             begun: Time::ZERO,
             carried: vec![0.0; links.len()],
             links,
+            queues: QueueWindows::of(network, topology),
         }
     }
 
     /// The windows of a run that lasts nobody knows how long: short ones, until they become too
     /// many and are doubled.
     #[must_use]
-    pub fn growing(topology: &Topology) -> Self {
-        Self::new(topology, GROWING.saturating_mul(WINDOWS))
+    pub fn growing(network: &Network, topology: &Topology) -> Self {
+        Self::new(network, topology, GROWING.saturating_mul(WINDOWS))
     }
 
     /// How many windows there are at most, of those that grow.
@@ -74,6 +78,9 @@ impl LinkWindows {
     pub fn double(&mut self) {
         self.width = self.width.saturating_mul(2);
         self.index /= 2;
+        if let Some(queues) = &mut self.queues {
+            queues.widen(self.width);
+        }
     }
 
     /// The end of the present window.
@@ -87,6 +94,9 @@ impl LinkWindows {
         let span = now.saturating_sub(self.begun).picoseconds() as f64;
         self.index = now.picoseconds() / self.width.picoseconds();
         self.begun = now;
+        if let Some(queues) = &mut self.queues {
+            queues.close(network, now);
+        }
         if span == 0.0 || self.links.is_empty() {
             return WindowUse::default();
         }
@@ -112,9 +122,17 @@ impl LinkWindows {
         }
     }
 
+    /// What queues held and did in the windows that have ended. To be asked once.
+    pub fn take_queues(&mut self) -> Vec<QueueWindow> {
+        self.queues
+            .take()
+            .map_or_else(Vec::new, QueueWindows::into_rows)
+    }
+
     /// Memory of the account.
     #[must_use]
     pub fn state_bytes(&self) -> usize {
-        self.carried.capacity() * size_of::<f64>()
+        let queues = self.queues.as_ref().map_or(0, QueueWindows::state_bytes);
+        self.carried.capacity() * size_of::<f64>() + queues
     }
 }

@@ -369,6 +369,7 @@ mod tests {
                 "latency.parquet",
                 "links.parquet",
                 "messages.parquet",
+                "queues.parquet",
                 "ranks.parquet",
                 "report.html",
                 "scenario-0.toml",

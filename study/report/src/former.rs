@@ -12,6 +12,7 @@ use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use thiserror::Error;
 use viaduct_cluster::result::{LinkRow, RankRow, SeriesRow};
 use viaduct_engine::Time;
+use viaduct_network::{QueueCounts, QueueWindow};
 use viaduct_topology::{LinkId, Topology};
 
 /// What pictures need of a run's tables.
@@ -21,6 +22,8 @@ pub struct FormerTables {
     pub latency: Vec<(f64, f64)>,
     /// The run over time.
     pub series: Vec<SeriesRow>,
+    /// What its queues held over time.
+    pub queues: Vec<QueueWindow>,
     /// Its links.
     pub links: Vec<LinkRow>,
     /// The ranks of its application; none without one.
@@ -48,15 +51,20 @@ pub fn read_tables(
     let latency = Table::open(directory, "latency", runs)?;
     let series = Table::open(directory, "series", runs)?;
     let links = Table::open(directory, "links", runs)?;
-    // Directories that were written before there were applications have no such table.
-    let ranks = match directory.join("ranks.parquet").exists() {
-        true => Some(Table::open(directory, "ranks", runs)?),
-        false => None,
+    // Directories that were written before there were applications, or queues over time, have no
+    // such table.
+    let optional = |name: &str| match directory.join(format!("{name}.parquet")).exists() {
+        true => Table::open(directory, name, runs).map(Some),
+        false => Ok(None),
     };
+    let (queues, ranks) = (optional("queues")?, optional("ranks")?);
     for (index, (run, (.., topology))) in tables.iter_mut().zip(runs).enumerate() {
         run.latency = latency.read(index, latency_rows)?;
         run.series = series.read(index, series_rows)?;
         run.links = links.read(index, |group| link_rows(group, topology))?;
+        if let Some(queues) = &queues {
+            run.queues = queues.read(index, |group| queue_rows(group, topology))?;
+        }
         if let Some(ranks) = &ranks {
             run.ranks = ranks.read(index, |group| rank_rows(group, topology))?;
         }
@@ -251,7 +259,7 @@ fn series_rows(group: &Group<'_>) -> Result<Vec<SeriesRow>, Reason> {
     let mean = group.finite("link_utilisation_mean_fraction")?;
     let max = group.finite("link_utilisation_max_fraction")?;
     let rows = (0..ends.len()).map(|row| SeriesRow {
-        end: Time::from_picoseconds((ends[row] * 1e12).round() as u64),
+        end: from_seconds(ends[row]),
         posted: posted[row],
         delivered: delivered[row],
         dropped: dropped[row],
@@ -279,11 +287,8 @@ fn link_rows(group: &Group<'_>, topology: &Topology) -> Result<Vec<LinkRow>, Rea
     let frames_marked = counted("frames_marked")?;
     let pauses = counted("pauses")?;
     let paused = counted("paused_ps")?;
-    let most = topology.link_count();
     let rows = (0..links.len()).map(|row| {
-        let link = u32::try_from(links[row]).ok().filter(|link| *link < most);
-        let link = link
-            .ok_or_else(|| format!("it has a link {}, and the network {most} links", links[row]))?;
+        let link = known_link(links[row], topology)?;
         Ok(LinkRow {
             link,
             class: topology.link_class(LinkId(link)),
@@ -299,6 +304,39 @@ fn link_rows(group: &Group<'_>, topology: &Topology) -> Result<Vec<LinkRow>, Rea
         })
     });
     rows.collect()
+}
+
+fn queue_rows(group: &Group<'_>, topology: &Topology) -> Result<Vec<QueueWindow>, Reason> {
+    let ends = group.finite("end_s")?;
+    let links = group.counts("link")?;
+    let bytes_max = group.counts("queue_max_bytes")?;
+    let lost = group.counts("frames_lost")?;
+    let trimmed = group.counts("frames_trimmed")?;
+    let marked = group.counts("frames_marked")?;
+    let pauses = group.counts("pauses")?;
+    let paused = group.counts("paused_ps")?;
+    let rows = (0..links.len()).map(|row| {
+        Ok(QueueWindow {
+            end: from_seconds(ends[row]),
+            link: known_link(links[row], topology)?,
+            bytes_max: bytes_max[row],
+            counts: QueueCounts {
+                lost: lost[row],
+                trimmed: trimmed[row],
+                marked: marked[row],
+                pauses: pauses[row],
+                paused: Time::from_picoseconds(paused[row]),
+            },
+        })
+    });
+    rows.collect()
+}
+
+/// The number of a link, if the network has it.
+fn known_link(number: u64, topology: &Topology) -> Result<u32, Reason> {
+    let most = topology.link_count();
+    let link = u32::try_from(number).ok().filter(|link| *link < most);
+    link.ok_or_else(|| format!("it has a link {number}, and the network {most} links"))
 }
 
 fn rank_rows(group: &Group<'_>, topology: &Topology) -> Result<Vec<RankRow>, Reason> {
@@ -341,6 +379,10 @@ fn rank_rows(group: &Group<'_>, topology: &Topology) -> Result<Vec<RankRow>, Rea
         })
     });
     rows.collect()
+}
+
+fn from_seconds(seconds: f64) -> Time {
+    Time::from_picoseconds((seconds * 1e12).round() as u64)
 }
 
 fn from_microseconds(microseconds: f64) -> Time {
@@ -394,6 +436,7 @@ mod tests {
         let tables = read_tables(&place, &runs).unwrap();
         let result = &sample::result();
         assert_eq!(tables[1].series, result.series);
+        assert_eq!(tables[1].queues, result.queues);
         assert_eq!(tables[1].links, result.link_rows);
         assert_eq!(tables[1].latency, crate::tables::latency_points(result));
         assert!(tables[1].latency.len() > 100);

@@ -4,6 +4,7 @@ mod curves;
 mod distribution;
 mod links;
 mod network;
+mod queues;
 mod ranks;
 mod stages;
 mod time;
@@ -16,6 +17,7 @@ pub(crate) use curves::curves;
 pub use curves::sweep_curves;
 pub(crate) use distribution::{distribution, tail};
 pub(crate) use links::{LinkMap, busiest, link_map};
+pub(crate) use queues::{QueueMap, queue_map};
 pub(crate) use ranks::{leaves_ranks_out, most_waited_for, rank_times, ranks_waited_for};
 pub(crate) use stages::stages;
 pub(crate) use time::{TimeQuantity, over_time};
@@ -34,6 +36,8 @@ pub enum Subject {
     Tail,
     /// How busy each link of one run is, laid out as the network is.
     Links,
+    /// What the deepest queues of links held over simulated time, in one run.
+    Queues,
     /// Where the mean latency goes: one set of bars per cell.
     Stages,
     /// The mean latency over simulated time: one line per run.
@@ -88,7 +92,7 @@ pub fn draw(subject: Subject, study: &ShownStudy<'_>) -> Option<Drawn> {
             chosen(&cells, BARS_MAX),
             cells.len().saturating_sub(BARS_MAX),
         ),
-        Subject::Links => (Vec::new(), runs.len().saturating_sub(1)),
+        Subject::Links | Subject::Queues => (Vec::new(), runs.len().saturating_sub(1)),
         _ => (Vec::new(), runs.len().saturating_sub(LINES_MAX)),
     };
     let runs = chosen(&runs, LINES_MAX);
@@ -99,6 +103,10 @@ pub fn draw(subject: Subject, study: &ShownStudy<'_>) -> Option<Drawn> {
         }
         Subject::Links => {
             let LinkMap { map, csv, .. } = link_map(runs.first()?, &study.name)?;
+            (map.draw(Format::PAPER), csv)
+        }
+        Subject::Queues => {
+            let QueueMap { map, csv, .. } = queue_map(runs.first()?, &study.name)?;
             (map.draw(Format::PAPER), csv)
         }
         Subject::Latency | Subject::Tail | Subject::Time => {

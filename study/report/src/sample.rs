@@ -8,6 +8,7 @@ use viaduct_cluster::result::{
 };
 use viaduct_cluster::workload::MessageOperation;
 use viaduct_engine::Time;
+use viaduct_network::{QueueCounts, QueueWindow};
 use viaduct_statistics::{Estimate, Quantiles};
 use viaduct_topology::{LinkClass, Ports, Topology};
 
@@ -215,6 +216,18 @@ pub(crate) fn result() -> RunResult {
                 ..SeriesRow::default()
             },
         ],
+        queues: vec![QueueWindow {
+            end: Time::from_milliseconds(5),
+            link: 3,
+            bytes_max: 4_500,
+            counts: QueueCounts {
+                lost: 1,
+                trimmed: 2,
+                marked: 3,
+                pauses: 4,
+                paused: Time::from_nanoseconds(5),
+            },
+        }],
         message_rows: vec![
             MessageRow {
                 message: 0,

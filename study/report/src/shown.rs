@@ -2,6 +2,7 @@
 
 use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::result::{LinkRow, RankRow, RunResult, SeriesRow};
+use viaduct_network::QueueWindow;
 use viaduct_scenario::Difference;
 
 use crate::former::FormerTables;
@@ -61,6 +62,8 @@ pub struct ShownRun<'a> {
     pub latency: Vec<(f64, f64)>,
     /// The run over time.
     pub series: &'a [SeriesRow],
+    /// What its queues held over time.
+    pub queues: &'a [QueueWindow],
     /// Its links.
     pub links: &'a [LinkRow],
     /// The ranks of its application; none without one.
@@ -75,6 +78,7 @@ impl<'a> ShownRun<'a> {
             summary,
             latency: latency_points(result),
             series: &result.series,
+            queues: &result.queues,
             links: &result.link_rows,
             ranks: result.application.as_ref().map_or(&[], |it| &it.ranks),
         }
@@ -87,6 +91,7 @@ impl<'a> ShownRun<'a> {
             summary,
             latency: tables.latency.clone(),
             series: &tables.series,
+            queues: &tables.queues,
             links: &tables.links,
             ranks: &tables.ranks,
         }

@@ -110,7 +110,7 @@ pub(crate) static RUN_COLUMNS: [Column; 2] = [
 ];
 
 /// The tables of a run; each is a file `<name>.parquet` of its directory.
-pub static TABLES: [Table; 5] = [
+pub static TABLES: [Table; 6] = [
     Table {
         name: "messages",
         row: "one message of an even sample over the whole run, warm-up included",
@@ -289,6 +289,58 @@ pub static TABLES: [Table; 5] = [
             ),
         ],
         values: series_values,
+    },
+    Table {
+        name: "queues",
+        row: "the queue of one directed link in one window of simulated time, where frames waited, were \
+              lost, trimmed or marked, or the link paused; of one window 1,024 queues at most, those that \
+              held most",
+        columns: &[
+            column(
+                "end_s",
+                Kind::Real,
+                "s",
+                "the window's end, simulated time, as in series",
+            ),
+            column(
+                "link",
+                Kind::Number,
+                "number",
+                "number of the link in the topology, as in links",
+            ),
+            column(
+                "queue_max_bytes",
+                Kind::Count,
+                "byte",
+                "most bytes in its queue at once; 0 if no more than a full frame was",
+            ),
+            column(
+                "frames_lost",
+                Kind::Count,
+                "count",
+                "frames that found it full and were lost",
+            ),
+            column(
+                "frames_trimmed",
+                Kind::Count,
+                "count",
+                "frames that found it full and were cut to their headers",
+            ),
+            column(
+                "frames_marked",
+                Kind::Count,
+                "count",
+                "frames that it marked",
+            ),
+            column(
+                "pauses",
+                Kind::Count,
+                "count",
+                "how often the link was told to pause",
+            ),
+            column("paused_ps", Kind::Count, "ps", "for how long it paused"),
+        ],
+        values: queue_values,
     },
     Table {
         name: "latency",
@@ -671,6 +723,20 @@ fn series_values(result: &RunResult) -> Vec<Values> {
         }),
         Values::reals(rows, |row| row.link_utilisation_mean),
         Values::reals(rows, |row| row.link_utilisation_max),
+    ]
+}
+
+fn queue_values(result: &RunResult) -> Vec<Values> {
+    let rows = &result.queues;
+    vec![
+        Values::reals(rows, |row| seconds(row.end.picoseconds())),
+        Values::numbers(rows, |row| row.link),
+        Values::counts(rows, |row| row.bytes_max),
+        Values::counts(rows, |row| row.counts.lost),
+        Values::counts(rows, |row| row.counts.trimmed),
+        Values::counts(rows, |row| row.counts.marked),
+        Values::counts(rows, |row| row.counts.pauses),
+        Values::counts(rows, |row| row.counts.paused.picoseconds()),
     ]
 }
 

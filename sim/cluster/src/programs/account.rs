@@ -48,7 +48,7 @@ impl<P: Programs> Cluster<P> {
         self.guests.untaken = Some(Box::default());
         self.accounting.keep_rows(message_rows_max);
         // Nobody knows how long programs last.
-        self.windows = LinkWindows::growing(&self.config.topology);
+        self.windows = LinkWindows::growing(&self.network, &self.config.topology);
     }
 
     /// Whether an account of programs' messages is kept.

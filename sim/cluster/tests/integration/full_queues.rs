@@ -12,7 +12,9 @@ use viaduct_cluster::workload::{ListedMessage, MessageList, MessageOperation, Pa
 use viaduct_core::ReliabilityLevel;
 use viaduct_engine::Time;
 use viaduct_hardware::{HostModel, Mechanism};
-use viaduct_network::{Buffers, Sharing};
+use viaduct_network::{
+    Buffers, CongestionControl, Marking, QueueCounts, QueueWindow, Sharing, WhenFull,
+};
 use viaduct_topology::{EqualPaths, Ports, Topology};
 
 const FRAME: u32 = 1_000;
@@ -51,6 +53,21 @@ fn over(
     holds: u64,
     operation: MessageOperation,
 ) -> RunResult {
+    let buffers = Buffers {
+        bytes_max: Some(holds * u64::from(FRAME)),
+        ..Buffers::default()
+    };
+    run(&config(buffers, topology, host, frames, operation))
+}
+
+/// What is run, with queues that may do more than lose frames.
+fn config(
+    buffers: Buffers,
+    topology: Topology,
+    host: HostModel,
+    frames: (u32, u32),
+    operation: MessageOperation,
+) -> ClusterConfig {
     // The bytes of a read come from its target.
     let ends = |source| match operation {
         MessageOperation::Read => (2, source),
@@ -68,17 +85,14 @@ fn over(
     let mut config: ClusterConfig = scenario(topology, host, Pattern::Uniform);
     config.links.sharing = Sharing::Packets;
     config.links.frame.payload_bytes = FRAME;
-    config.links.buffers = Buffers {
-        bytes_max: Some(holds * u64::from(FRAME)),
-        ..Buffers::default()
-    };
+    config.links.buffers = buffers;
     let messages = [message(0, frames.0), message(1, frames.1)];
     let list = MessageList::new(&messages, hosts, 1).expect("a list");
     config.traffic = TrafficConfig::listed(Arc::new(list), Time::ZERO, config.run.until);
     if sends_again {
         config.traffic.reliability = ReliabilityLevel::ReliableDelivery;
     }
-    run(&config)
+    config
 }
 
 fn latency(result: &RunResult, source: u32) -> Time {
@@ -101,6 +115,63 @@ fn a_message_is_lost_with_one_of_its_frames_and_the_cause_is_counted() {
     assert_eq!(lost, [0, 0, 0, 0, 0, 1]);
     let carried = lacks.link_rows[TO_2].wire_bytes;
     assert_eq!(carried.round() as u64, 7 * u64::from(FRAME));
+}
+
+#[test]
+fn windows_of_queues_add_up_to_the_whole_run() {
+    let lossy = Buffers {
+        bytes_max: Some(4 * u64::from(FRAME)),
+        marking: Some(Marking {
+            low_bytes: 1_000,
+            high_bytes: 3_000,
+            probability: 1.0,
+            control: CongestionControl::None,
+        }),
+        ..Buffers::default()
+    };
+    let pausing = Buffers {
+        full: WhenFull::Pause {
+            headroom_bytes: None,
+        },
+        ..lossy
+    };
+    for buffers in [lossy, pausing] {
+        let topology = Topology::single_switch(3, Ports(3)).expect("a switch");
+        let mut config = config(buffers, topology, rdma(), (60, 12), MessageOperation::Send);
+        // Windows of 20 us; all is there after less than half of them.
+        config.run.until = Time::from_milliseconds(2);
+        let result = run(&config);
+        assert!(result.queues.len() > 10, "{}", result.queues.len());
+        let in_order =
+            |one: &QueueWindow, other: &QueueWindow| (one.end, one.link) < (other.end, other.link);
+        assert!(result.queues.is_sorted_by(in_order));
+        for row in &result.link_rows {
+            let windows = || result.queues.iter().filter(|it| it.link == row.link);
+            let sum = |of: fn(&QueueCounts) -> u64| windows().map(|it| of(&it.counts)).sum::<u64>();
+            assert_eq!(sum(|it| it.lost), row.frames_lost);
+            assert_eq!(sum(|it| it.marked), row.frames_marked);
+            assert_eq!(sum(|it| it.pauses), row.pauses);
+            assert_eq!(sum(|it| it.paused.picoseconds()), row.paused.picoseconds());
+            let most = windows().map(|it| it.bytes_max).max().unwrap_or_default();
+            // What is no more than a frame is no queue.
+            if row.queue_max_bytes > u64::from(FRAME) {
+                assert_eq!(most, row.queue_max_bytes);
+            } else {
+                assert_eq!(most, 0);
+            }
+        }
+        let does_something = |it: &QueueWindow| match buffers.full {
+            WhenFull::Pause { .. } => it.counts.pauses > 0 && it.counts.paused > Time::ZERO,
+            _ => it.counts.marked > 0 && it.counts.lost > 0,
+        };
+        assert!(result.queues.iter().any(does_something));
+        // A window tells of itself alone: host 1 is done early, and from then on nothing waits.
+        let of_2 = result.queues.iter().filter(|it| it.link as usize == TO_2);
+        assert!(of_2.count() < result.series.len() * 3 / 4);
+        // The windows are those of the series.
+        let ends: Vec<Time> = result.series.iter().map(|row| row.end).collect();
+        assert!(result.queues.iter().all(|it| ends.contains(&it.end)));
+    }
 }
 
 #[test]

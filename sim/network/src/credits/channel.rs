@@ -87,9 +87,11 @@ pub(super) struct Link {
     pub(super) turn_of_port: u32,
     /// Who asks for it now: how far behind its turn, and the channel.
     pub(super) asked: Option<(u32, u32)>,
-    /// Credits that are taken in its buffers, and the most of them; the same of units.
+    /// Credits that are taken in its buffers, and the most of them in this window of the time
+    /// series and in those before; the same of units, in the whole run.
     pub(super) held: u32,
     pub(super) held_max: u32,
+    pub(super) held_max_before: u32,
     pub(super) units: u32,
     pub(super) units_max: u32,
 }
@@ -114,6 +116,7 @@ impl Link {
             asked: None,
             held: 0,
             held_max: 0,
+            held_max_before: 0,
             units: 0,
             units_max: 0,
         }

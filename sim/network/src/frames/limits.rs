@@ -254,4 +254,10 @@ impl Frames {
         let output = self.outputs.get(link.0 as usize);
         output.map_or(0, super::output::Output::held_max)
     }
+
+    /// Of the window of the time series that ends now.
+    pub(crate) fn take_queue_max_bytes(&mut self, link: ResourceId, now: Time) -> u64 {
+        let output = self.outputs.get_mut(link.0 as usize);
+        output.map_or(0, |it| it.take_held_max(now.picoseconds()))
+    }
 }

@@ -25,9 +25,11 @@ pub(super) struct Output {
     carried: f64,
     /// When the frames that are here leave, and the bytes of each.
     leaving: VecDeque<(u64, u32)>,
-    /// Bytes of all these, when somebody last looked, and the most that there were.
+    /// Bytes of all these, when somebody last looked, and the most that there were in this window
+    /// of the time series and in those before.
     held: u64,
     held_max: u64,
+    held_max_before: u64,
     /// Most frames that were here at once.
     frames_max: u32,
     /// What comes in the present window, in order.
@@ -48,6 +50,7 @@ impl Output {
             leaving: VecDeque::new(),
             held: 0,
             held_max: 0,
+            held_max_before: 0,
             frames_max: 0,
             inbox: Vec::new(),
         }
@@ -146,7 +149,20 @@ impl Output {
 
     /// Most bytes that were here at once.
     pub(super) fn held_max(&self) -> u64 {
-        self.held_max
+        self.held_max.max(self.held_max_before)
+    }
+
+    /// A window of the time series ends: most bytes that were here at once in it, 0 where no more
+    /// than a full frame was.
+    pub(super) fn take_held_max(&mut self, now: u64) -> u64 {
+        let held = self.held_at(now);
+        let most = core::mem::replace(&mut self.held_max, held);
+        self.held_max_before = self.held_max_before.max(most);
+        if most as f64 > self.full_bytes {
+            most
+        } else {
+            0
+        }
     }
 
     /// Puts what comes in this window into its place.

@@ -84,6 +84,22 @@ impl Network {
         }
     }
 
+    /// Whether links have queues of frames, or credits that are spent for them.
+    pub(crate) fn has_frames(&self) -> bool {
+        matches!(&self.apart, Some(Apart::Frames(_) | Apart::Credits(_)))
+    }
+
+    /// As [`Network::queue_max_bytes`], since this was last asked; 0 where a queue held no more
+    /// than one full frame. A queue may be worked out a little ahead, so that what comes less than
+    /// a cable's delay after `now` may count already.
+    pub(crate) fn take_queue_max_bytes(&mut self, link: ResourceId, now: Time) -> u64 {
+        match &mut self.apart {
+            None | Some(Apart::Queues(_)) => 0,
+            Some(Apart::Frames(frames)) => frames.take_queue_max_bytes(link, now),
+            Some(Apart::Credits(credits)) => credits.take_held_max_bytes(link),
+        }
+    }
+
     /// Asks for a flow's memory, before its end is handled.
     #[inline]
     pub fn prefetch_flow(&self, flow: FlowId) {

@@ -9,9 +9,9 @@ use viaduct_plot::Format;
 use super::{Block, Column, Figure, Page, Section, Table, alerts, commands};
 use crate::figure::{count, percent, quantity};
 use crate::pictures::{
-    BARS_MAX, Chart, LINES_MAX, LinkMap, TimeQuantity, busiest, curves, distribution,
-    leaves_ranks_out, link_map, most_waited_for, over_time, rank_times, ranks_waited_for, stages,
-    tail,
+    BARS_MAX, Chart, LINES_MAX, LinkMap, QueueMap, TimeQuantity, busiest, curves, distribution,
+    leaves_ranks_out, link_map, most_waited_for, over_time, queue_map, rank_times,
+    ranks_waited_for, stages, tail,
 };
 use crate::record::{CellRecord, Look};
 use crate::screen::{CellsTable, cells_table, headline_rows};
@@ -100,6 +100,7 @@ fn cell_sections(cell: &NamedCell<'_>) -> Vec<Option<Section>> {
         Section::new("latency", "Latency", latency(&runs)),
         Section::new("stages", "Where the time goes", stage_blocks(cells)),
         Section::new("links", "Links", links(&runs)),
+        Section::new("queues", "Queues", queues(&runs)),
         Section::new("time", "Over time", time(&runs)),
         Section::new("bounds", "Bounds", bounds(cell.cell)),
     ]
@@ -350,6 +351,21 @@ pub(super) fn map_figure(named: &NamedRun<'_>, most: Option<f64>) -> Option<Figu
     map.most = most.unwrap_or(map.most);
     let svg = map.draw(Format::SCREEN).to_element("How busy each link is");
     Some(Block::figure("", svg, caption))
+}
+
+/// Of the first run: what its deepest queues held over time.
+fn queues(runs: &[NamedRun<'_>]) -> Vec<Block> {
+    let Some(QueueMap {
+        mut map, caption, ..
+    }) = runs.first().and_then(|first| queue_map(first, ""))
+    else {
+        return Vec::new();
+    };
+    map.title = String::new();
+    let drawn = |format| map.draw(format).to_element("What queues of links held");
+    let mut figure = Block::figure("", drawn(Format::SCREEN), caption);
+    figure.wide_svg = Some(drawn(Format::WIDE));
+    figures(vec![figure])
 }
 
 pub(super) fn time(runs: &[NamedRun<'_>]) -> Vec<Block> {

@@ -117,8 +117,8 @@ fn one_run_has_its_numbers_pictures_settings_and_the_way_to_repeat_it() {
     assert_eq!(
         sections(&page),
         [
-            "warnings", "results", "ranks", "latency", "stages", "links", "time", "bounds",
-            "settings", "again"
+            "warnings", "results", "ranks", "latency", "stages", "links", "queues", "time",
+            "bounds", "settings", "again"
         ]
     );
     for words in [

@@ -40,6 +40,15 @@ impl TimeQuantity {
     }
 }
 
+/// The unit that so many seconds are told in: how many there are in a second, and its name.
+pub(super) fn time_unit(longest_s: f64) -> (f64, &'static str) {
+    match longest_s {
+        longest if longest < 2e-3 => (1e6, "us"),
+        longest if longest < 2.0 => (1e3, "ms"),
+        _ => (1.0, "s"),
+    }
+}
+
 /// One line per run, with the warm-up marked.
 pub(crate) fn over_time(runs: &[NamedRun<'_>], quantity: TimeQuantity, study: &str) -> Chart {
     let end = |row: &SeriesRow| seconds(row.end.picoseconds());
@@ -47,11 +56,7 @@ pub(crate) fn over_time(runs: &[NamedRun<'_>], quantity: TimeQuantity, study: &s
         .iter()
         .filter_map(|named| named.run.series.last().map(end));
     let longest = ends.fold(0.0, f64::max);
-    let (unit, name) = match longest {
-        longest if longest < 2e-3 => (1e6, "us"),
-        longest if longest < 2.0 => (1e3, "ms"),
-        _ => (1.0, "s"),
-    };
+    let (unit, name) = time_unit(longest);
     let mut csv = csv_line([
         "run",
         "end_s",
