@@ -31,7 +31,7 @@ class RunError(Error):
 
 
 class AssumptionError(Error):
-    """A check that a run makes on itself failed: do not use its results.
+    """A check that a run makes on itself failed, or a run came to a standstill.
 
     Attributes
     ----------

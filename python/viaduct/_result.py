@@ -229,7 +229,8 @@ class Result:
     state_bytes: int
     warnings: list[Warning]
     violations: list[str]
-    """Checks of the run on itself that failed; not empty only in `AssumptionError.result`."""
+    """Checks of the run on itself that failed, and how it came to a standstill; not empty only in
+    `AssumptionError.result`."""
     application: dict[str, Any] | None
     """The result of a graph of operations, as in `summary.json`; None if the study has no graph."""
     _run: Made

@@ -193,7 +193,7 @@ class Study(_arguments.Made):
         RunError
             If it cannot be run.
         AssumptionError
-            If a check of the run on itself failed.
+            If a check of the run on itself failed, or it came to a standstill.
         Interrupted
             On Ctrl-C, with what there is as its `result`.
 
@@ -219,13 +219,8 @@ class Study(_arguments.Made):
         finally:
             finish()
         result = Result._of(native, run)
-        if result.violations:
-            failed = "\n".join(
-                f"error: a check of the run on itself failed: {violation}"
-                for violation in result.violations
-            )
-            help = "help: do not use these results; this is an error in the program, please report"
-            raise AssumptionError(f"{failed}\n{help}", result)
+        if broken := run.broken():
+            raise AssumptionError(broken, result)
         if result.ended == "interrupted":
             text = f"stopped after {result.simulated_s:g} s of simulated time; see `.result`"
             raise Interrupted(text, result)

@@ -209,7 +209,7 @@ def sweep(
     RunError
         If the directory cannot be used, or the executor's workers failed.
     AssumptionError
-        If a check of a run on itself failed.
+        If a check of a run on itself failed, or one came to a standstill.
     SweepInterrupted
         On Ctrl-C, with what there is as its `result`.
 
@@ -255,14 +255,10 @@ def sweep(
             is_whole = _run_elsewhere(native, executor, workers or _workers(executor), report)
     finally:
         finish()
-    table, document, text, violations = native.outcome()
+    table, document, text, broken = native.outcome()
     result = Sweep._of(table, json.loads(document), text)
-    if violations:
-        failed = "\n".join(
-            f"error: a check of a run on itself failed: {violation}" for violation in violations
-        )
-        help = "help: do not use these results; this is an error in the program, please report it"
-        raise AssumptionError(f"{failed}\n{help}", result)
+    if broken:
+        raise AssumptionError(broken, result)
     if not is_whole:
         left = result.runs_not_begun
         raise SweepInterrupted(f"stopped with {left} runs left to make; see `.result`", result)

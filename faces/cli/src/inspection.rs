@@ -15,7 +15,7 @@ use viaduct_measure::LinkRow;
 use viaduct_programs::{Simulation, explain};
 use viaduct_report::{
     Explained, Provenance, Published, ShownCell, ShownRun, ShownStudy, Summary, count,
-    explanation_document, explanation_text, run_page, timeline,
+    explanation_document, explanation_text, run_page, timeline, violation_words,
 };
 use viaduct_topology::LinkId;
 
@@ -205,10 +205,15 @@ impl Account {
         &self.result
     }
 
-    /// Checks of the run on itself that failed.
+    /// The first check of the run on itself that failed, or how it came to a standstill, and what
+    /// helps.
     #[must_use]
-    pub fn violations(&self) -> &[String] {
-        &self.result.violations
+    pub fn violation(&self) -> Option<(String, &'static str)> {
+        let violation = self.result.violations.first()?;
+        Some(violation_words(
+            violation,
+            self.result.ended.is_standstill(),
+        ))
     }
 
     /// Links that carried anything.
@@ -318,7 +323,10 @@ fn explained(
         (Ok(_), None) => return Err(Failure::plain("nothing was run")),
     };
     if let Some(violation) = explanation.violations.first() {
-        return Err(broken(violation));
+        return Err(broken(violation_words(
+            violation,
+            explanation.ended.is_standstill(),
+        )));
     }
     let told = Explained {
         study: hosts.name(),
@@ -362,14 +370,11 @@ pub(crate) fn joined(mut object: String, members: &str) -> String {
     object
 }
 
-/// A check of a run on itself failed.
-pub(crate) fn broken(violation: &str) -> Failure {
+/// A run failed a check on itself, or came to a standstill.
+pub(crate) fn broken((title, help): (String, &'static str)) -> Failure {
     Failure::Broken {
-        title: format!("a check of the run on itself failed: {violation}"),
-        help: Some(
-            "do not use these results; this is an error in the program, please report it"
-                .to_owned(),
-        ),
+        title,
+        help: Some(help.to_owned()),
     }
 }
 

@@ -349,7 +349,7 @@ fn measure(arguments: &MeasureArguments, test: Test) -> Result<Exit, Failure> {
             }
             if looked_at.is_some() {
                 let account = Account::of(&simulation, started.elapsed().as_secs_f64());
-                if let Some(violation) = account.violations().first() {
+                if let Some(violation) = account.violation() {
                     return Err(inspection::broken(violation));
                 }
                 if arguments.links().is_some() {

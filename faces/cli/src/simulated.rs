@@ -271,7 +271,7 @@ impl Simulated {
         if task.shows_links {
             report.links = account.as_ref().map(Account::links).unwrap_or_default();
         }
-        let violation = account.as_ref().and_then(|it| it.violations().first());
+        let violation = account.as_ref().and_then(Account::violation);
         let ending = match measured.ending {
             Ok(()) => match violation {
                 Some(violation) => Ending::Failed(inspection::broken(violation)),

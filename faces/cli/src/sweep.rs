@@ -18,7 +18,7 @@ use crate::interrupt::Interrupt;
 use crate::jobs::Watched;
 use crate::output;
 use crate::progress::Bar;
-use crate::run::{RUNS_FOLDER, file_name};
+use crate::run::{RUNS_FOLDER, file_name, labelled_runs};
 
 #[derive(Args, Debug)]
 pub(crate) struct SweepArguments {
@@ -249,14 +249,24 @@ fn verdict(outcome: &StudyOutcome) -> String {
     format!("{failed} failed, {unstable} unstable{left}")
 }
 
+/// Runs that are named that must not be used.
+const BROKEN_SHOWN_MAX: usize = 5;
+
 fn judge(outcome: &StudyOutcome, interrupt: &Interrupt) -> Exit {
-    let is_unsound = outcome
-        .summaries()
-        .any(|summary| !summary.violations.is_empty());
+    let broken: Vec<_> = labelled_runs(outcome)
+        .filter_map(|(place, summary)| Some((place, summary.told(summary.violations.first()?))))
+        .collect();
+    for (place, (title, help)) in broken.iter().take(BROKEN_SHOWN_MAX) {
+        output::message("error", &format!("{place}{title}"), Some(help));
+    }
+    if broken.len() > BROKEN_SHOWN_MAX {
+        let left = broken.len() - BROKEN_SHOWN_MAX;
+        let title =
+            format!("{left} more runs failed a check on themselves or came to a standstill");
+        output::message("error", &title, Some("the table says which"));
+    }
     let has_failed = outcome.runs().any(|run| run.made.is_err());
-    if is_unsound {
-        let help = "do not use these results; this is an error in the program, please report it";
-        output::message("error", "a check of a run on itself failed", Some(help));
+    if !broken.is_empty() {
         return Exit::AssumptionBroke;
     }
     match (interrupt.is_asked(), has_failed) {

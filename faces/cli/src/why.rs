@@ -13,7 +13,7 @@ use viaduct_cluster::why::{
 use viaduct_engine::Time;
 use viaduct_report::{
     Explained, ExplainedPath, critical_path_document, critical_path_page, critical_path_text,
-    critical_path_timeline, explanation_document, explanation_text,
+    critical_path_timeline, explanation_document, explanation_text, violation_words,
 };
 
 use crate::arguments::ScenarioArguments;
@@ -94,6 +94,7 @@ struct Told {
     /// The number of the message to ask for next.
     next: Option<u64>,
     events: u64,
+    is_standstill: bool,
     violations: Vec<String>,
 }
 
@@ -134,8 +135,7 @@ pub(crate) fn why(arguments: &WhyArguments) -> Result<Exit, Failure> {
         output::result(&format!("{headline}{}{next}", told.text))?;
     }
     for violation in &told.violations {
-        let title = format!("a check of the run on itself failed: {violation}");
-        let help = "do not use these results; this is an error in the program, please report it";
+        let (title, help) = violation_words(violation, told.is_standstill);
         output::message("error", &title, Some(help));
     }
     Ok(if told.violations.is_empty() {
@@ -167,6 +167,7 @@ fn message(
         files: Vec::new(),
         next: met_longest(&explanation),
         events: explanation.events,
+        is_standstill: explanation.ended.is_standstill(),
         violations: explanation.violations,
     })
 }
@@ -201,6 +202,7 @@ fn application(
         files,
         next: waited_longest(&path),
         events: path.events,
+        is_standstill: path.ended.is_standstill(),
         violations: path.violations,
     })
 }

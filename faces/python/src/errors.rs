@@ -7,6 +7,7 @@ use pyo3::PyErr;
 use viaduct_programs::verbs::{Completion, CompletionStatus};
 use viaduct_provider::via::Status;
 use viaduct_provider::{CompletionError, Error, ReturnCode};
+use viaduct_report::Summary;
 use viaduct_scenario::Diagnostics;
 use viaduct_sweep::SweepError;
 
@@ -33,6 +34,13 @@ pub(crate) fn scenario_text(title: impl Display, help: Option<&str>) -> PyErr {
 /// Why a scenario cannot be run, or a message not explained; with advice if there is any.
 pub(crate) fn run(title: impl Display, help: Option<&str>) -> PyErr {
     classes::RunError::new_err(text(title, help))
+}
+
+/// What is wrong with some runs, an error each; none if nothing is.
+pub(crate) fn broken<'a>(runs: impl Iterator<Item = &'a Summary>) -> Option<String> {
+    let told = runs.flat_map(|run| run.violations.iter().map(|violation| run.told(violation)));
+    let texts: Vec<String> = told.map(|(title, help)| text(title, Some(help))).collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
 fn text(title: impl Display, help: Option<&str>) -> String {

@@ -109,6 +109,12 @@ impl Run {
         serde_json::to_string(self.summary()).map_err(|error| errors::run(error, None))
     }
 
+    /// Checks of the run on itself that failed, or how it came to a standstill, as the command
+    /// prints them; none if it is sound.
+    fn broken(&self) -> Option<String> {
+        errors::broken(std::iter::once(self.summary()))
+    }
+
     /// The table of `viaduct run`.
     fn text(&self) -> String {
         cell_table(&self.cell())

@@ -167,18 +167,17 @@ impl Sweep {
     }
 
     /// The result so far: the table, the object of `viaduct sweep --json`, the table of the
-    /// screen, and the checks of runs on themselves that failed. Leaves table and curves in the
+    /// screen, and what is wrong with its runs, if anything. Leaves table and curves in the
     /// directory.
-    fn outcome(&self, py: Python<'_>) -> PyResult<(Table, String, String, Vec<String>)> {
+    fn outcome(&self, py: Python<'_>) -> PyResult<(Table, String, String, Option<String>)> {
         let left = py.detach(|| {
             let outcome = self.campaign.outcome(&self.ledger());
             self.campaign.leave(&outcome)?;
-            let violations = outcome.summaries().flat_map(|run| run.violations.clone());
             Ok((
                 Table::of_sweep(sweep_columns(&outcome)),
                 sweep_document(&outcome),
                 sweep_cells_table(&outcome),
-                violations.collect(),
+                errors::broken(outcome.summaries()),
             ))
         });
         left.map_err(|error| errors::sweep(&error))

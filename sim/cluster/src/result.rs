@@ -135,6 +135,14 @@ pub enum Ended {
     Stalled,
 }
 
+impl Ended {
+    /// Whether everybody waited for somebody, so that nothing could happen any more.
+    #[must_use]
+    pub const fn is_standstill(self) -> bool {
+        matches!(self, Self::Deadlock | Self::Stalled)
+    }
+}
+
 /// Messages: posted = delivered + dropped + in flight.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct MessageCounts {

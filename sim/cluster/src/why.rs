@@ -116,7 +116,10 @@ pub struct Explanation {
     pub events: u64,
     /// The digest of the run.
     pub digest: u64,
-    /// Checks of the runs on themselves that failed; empty when all held.
+    /// Why the run ended.
+    pub ended: Ended,
+    /// Checks of the runs on themselves that failed, and how the run came to a standstill; empty
+    /// when all held.
     pub violations: Vec<String>,
 }
 
@@ -337,6 +340,7 @@ impl Explaining {
             posted: result.messages.posted,
             events: result.events,
             digest: result.digest,
+            ended,
             violations: result.violations,
         };
         if let Some(first) = self.first.take() {
@@ -436,6 +440,7 @@ struct Facts {
     posted: u64,
     events: u64,
     digest: u64,
+    ended: Ended,
     violations: Vec<String>,
 }
 
@@ -457,6 +462,7 @@ impl Facts {
             messages_measured: measured,
             events: self.events,
             digest: self.digest,
+            ended: self.ended,
             violations: self.violations,
         }
     }

@@ -156,7 +156,13 @@ impl<'a> CellRecord<'a> {
     /// Whether a check of a run on itself failed.
     #[must_use]
     pub fn is_unsound(&self) -> bool {
-        self.runs.iter().any(|run| !run.violations.is_empty())
+        let is_sound = |run: &&Summary| run.violations.is_empty() || run.standstill().is_some();
+        !self.runs.iter().all(is_sound)
+    }
+
+    /// Whether any run came to a standstill.
+    pub(crate) fn stands_still(&self) -> bool {
+        self.runs.iter().any(|run| run.standstill().is_some())
     }
 
     /// Whether none of its runs was told to be on its way to somewhere else.
@@ -219,6 +225,8 @@ impl<'a> CellRecord<'a> {
         };
         let mut notes = Vec::new();
         notes.extend(self.reason.map(|reason| format!("failed: {reason}")));
+        let standstill = self.runs.iter().find_map(|run| run.standstill());
+        notes.extend(standstill.map(str::to_owned));
         notes.extend(self.is_unsound().then(|| "a check failed".to_owned()));
         notes.extend(has(Summary::is_interrupted).then(|| "interrupted".to_owned()));
         notes.extend(has(|run| run.drops_unasked).then(|| "MESSAGES LOST".to_owned()));

@@ -468,16 +468,27 @@ impl Summary {
     /// What is said of one of its violations, and what helps.
     #[must_use]
     pub fn told(&self, violation: &str) -> (String, &'static str) {
-        let stops = [Ended::Deadlock, Ended::Stalled].map(ended_word);
-        if stops.contains(&self.ended.as_str()) {
-            let help = "the run ended there; what it measured is of the time before";
-            return (violation.to_owned(), help);
-        }
-        (
-            format!("a check of the run on itself failed: {violation}"),
-            "do not use these results; this is an error in the program, please report it",
-        )
+        violation_words(violation, self.standstill().is_some())
     }
+
+    /// The word for how it came to a standstill, if it did.
+    pub(crate) fn standstill(&self) -> Option<&'static str> {
+        let words = [Ended::Deadlock, Ended::Stalled].map(ended_word);
+        words.into_iter().find(|word| self.ended == *word)
+    }
+}
+
+/// What is said of a violation of a run that came to a standstill or did not, and what helps.
+#[must_use]
+pub fn violation_words(violation: &str, is_standstill: bool) -> (String, &'static str) {
+    if is_standstill {
+        let help = "the run ended there; what it measured is of the time before";
+        return (violation.to_owned(), help);
+    }
+    (
+        format!("a check of the run on itself failed: {violation}"),
+        "do not use these results; this is an error in the program, please report it",
+    )
 }
 
 impl LatencySummary {

@@ -676,6 +676,28 @@ fn messages_that_stand_still_are_told_before_a_run_and_end_it_with_exit_code_2()
         assert_eq!(summary["ended"], "deadlock");
         let summary = folder.json(&[&run[..], &["--set", more]].concat());
         assert_eq!(summary["ended"], "finished");
+
+        // Nowhere is it called an error in the program, which a user is to report.
+        let why = [&["why", "ring.toml", "--message", "0"], &sets[..]].concat();
+        let sweep = [
+            "sweep",
+            "ring.toml",
+            "--out",
+            room,
+            "--set",
+            "traffic.window=8,9",
+        ];
+        for command in [why, [&sweep[..], &sets[..]].concat()] {
+            let output = folder.ended(2, &command);
+            let said = text(&output.stderr);
+            assert!(said.contains("deadlock at "), "{said}");
+            assert!(said.contains("the run ended there"), "{said}");
+            assert!(!said.contains("report it"), "{said}");
+            let table = text(&output.stdout);
+            assert!(!table.contains("a check failed"), "{table}");
+            let is_sweep = command[0] == "sweep";
+            assert!(!is_sweep || table.contains("deadlock"), "{table}");
+        }
     }
 }
 

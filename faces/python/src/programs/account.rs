@@ -33,12 +33,8 @@ pub(crate) struct Accounted {
 
 impl Accounted {
     pub(crate) fn new(name: String, setup: Setup, account: Account) -> PyResult<Self> {
-        if let Some(violation) = account.violations().first() {
-            let title = format!("a check of the run on itself failed: {violation}");
-            return Err(errors::run(
-                title,
-                Some("this is an error in the program: report it"),
-            ));
+        if let Some((title, help)) = account.violation() {
+            return Err(errors::run(title, Some(help)));
         }
         let summary = account.summary(&name);
         let cell = CellOutcome {

@@ -35,7 +35,9 @@ pub struct CriticalPath {
     pub events: u64,
     /// The digest of the run.
     pub digest: u64,
-    /// Checks of the runs on themselves that failed; empty when all held.
+    /// Why the run ended.
+    pub ended: Ended,
+    /// As of an [`Explanation`](super::Explanation).
     pub violations: Vec<String>,
 }
 
@@ -165,6 +167,7 @@ pub fn critical_path(
         ranks: graph.ranks(),
         events: result.events,
         digest: result.digest,
+        ended,
         violations,
     })
 }

@@ -8,6 +8,7 @@ use super::run::table_of;
 use super::{Block, Page, Section};
 use crate::explanation::{ExplainedPath, rank_table, step_table};
 use crate::figure::{count, quantity};
+use crate::summary::violation_words;
 
 /// Ranks with a row of their own.
 const RANKS_MAX: usize = 20;
@@ -29,10 +30,13 @@ pub(super) fn page(explained: &ExplainedPath<'_>, headline: &str, command: &str)
         count(path.ranks.into()),
         count(path.steps.len() as u64),
     ));
-    let alerts = path.violations.iter().map(|violation| Block::Alert {
-        level: "error",
-        text: format!("a check of the run on itself failed: {violation}"),
-        help: None,
+    let alerts = path.violations.iter().map(|violation| {
+        let (text, help) = violation_words(violation, path.ended.is_standstill());
+        Block::Alert {
+            level: "error",
+            text,
+            help: Some(help.to_owned()),
+        }
     });
     let steps = step_table(explained, STEPS_MAX);
     let is_cut = path.steps.len() > STEPS_MAX;

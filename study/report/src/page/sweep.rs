@@ -60,12 +60,18 @@ fn warnings(cells: &[CellRecord<'_>], left: u64) -> Vec<Block> {
         help: Some(help.to_owned()),
     };
     let violated = count(|cell| cell.is_unsound());
+    let stuck = count(|cell| cell.stands_still());
     let failed = count(|cell| cell.reason.is_some());
     let unstable = count(|cell| cell.is_unstable());
     [
         (violated > 0).then(|| {
             let text = cells(violated, "fails", "fail") + " a check of a run on itself";
             let help = "do not use these results; this is an error in the program";
+            alert("error", text, help)
+        }),
+        (stuck > 0).then(|| {
+            let text = cells(stuck, "comes", "come") + " to a standstill";
+            let help = "a run of one says who waits for whom";
             alert("error", text, help)
         }),
         (failed > 0).then(|| {

@@ -121,7 +121,7 @@ pub(in super::super) fn measure(
     let mut row = row(point, &counts, &served);
     if shows_links {
         let account = Account::of(&simulation, started.elapsed().as_secs_f64());
-        if let Some(violation) = account.violations().first() {
+        if let Some(violation) = account.violation() {
             return Err(inspection::broken(violation));
         }
         row.links = account.links();
