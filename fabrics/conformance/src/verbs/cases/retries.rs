@@ -9,6 +9,7 @@ cases! {
     a_send_waits_for_a_receive_for_ever_with_7: "ibv_modify_qp(3), rnr_retry";
     a_send_without_a_receive_fails_after_its_retries: "ibv_modify_qp(3), rnr_retry";
     a_peer_that_is_not_there_exceeds_the_retries: "ibv_modify_qp(3), retry_cnt";
+    a_number_that_is_another_s_by_now_acknowledges_nothing: "ibv_modify_qp(3), dest_qp_num";
     timeout_0_waits_for_ever: "ibv_modify_qp(3), timeout";
     a_queue_pair_that_comes_up_late_gets_what_was_sent: "retries of the specification";
 }
@@ -66,6 +67,31 @@ fn a_peer_that_is_not_there_exceeds_the_retries(near: &mut Side, far: &mut Side)
         pair: 1,
         ..link.remote(SendOpcode::RdmaRead, 0)
     });
+    assert_eq!(
+        near.sent().status,
+        code(CompletionStatus::RetryExceededError)
+    );
+}
+
+fn a_number_that_is_another_s_by_now_acknowledges_nothing(near: &mut Side, far: &mut Side) {
+    let link = connect_with(near, far, RC, ALL, [8, 2, 7]);
+    far.done("destroy", &[4]);
+    // A later queue pair gets the number, and hears as much from another one.
+    let mut place = 1;
+    while far.done("pair", &[RC, 0, 64]) != [link.far] {
+        far.done("destroy", &[4 + place]);
+        place += 1;
+    }
+    let one = near.done("pair", &[RC, 0, 64])[0];
+    far.done("up", &[place, one, u64::from(ALL), 8, 2, 7]);
+    near.done("up", &[1, link.far, u64::from(ALL), 8, 2, 7]);
+    far.done("receive", &[place, 5, 0, 64]);
+    near.send(Post {
+        pair: 1,
+        ..post(SendOpcode::Send)
+    });
+    assert_eq!((near.sent().status, far.received().status), (OK, OK));
+    near.send(post(SendOpcode::Send));
     assert_eq!(
         near.sent().status,
         code(CompletionStatus::RetryExceededError)
