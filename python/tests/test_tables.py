@@ -75,7 +75,7 @@ def test_rows_lack_what_was_not_measured() -> None:
 
 
 def test_a_wrong_name_says_what_there_is(result: via.Result) -> None:
-    with pytest.raises(KeyError, match="messages, links, series, latency"):
+    with pytest.raises(KeyError, match="messages, links, series, queues, latency"):
         result.table("link")
 
 

@@ -369,7 +369,8 @@ pub(crate) fn excerpt(text: &str) -> String {
     format!("{head}...")
 }
 
-/// The candidate nearest to what was written, if it is near enough to be meant.
+/// The candidate nearest to what was written, if it is near enough to be meant: by a slip or two, or
+/// because it says the same with more words (`channels` for `virtual_channels`), if no other does.
 pub(crate) fn nearest<'a>(
     written: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -379,14 +380,33 @@ pub(crate) fn nearest<'a>(
     }
     let lower = written.to_ascii_lowercase();
     let mut best: Option<(usize, &str)> = None;
+    let mut longer = Vec::new();
     for candidate in candidates {
-        let distance = strsim::osa_distance(&lower, &candidate.to_ascii_lowercase());
-        let near_enough = distance <= 1 + candidate.chars().count().min(lower.len()) / 3;
-        if near_enough && best.is_none_or(|(least, _)| distance < least) {
+        let lower_candidate = candidate.to_ascii_lowercase();
+        let distance = strsim::osa_distance(&lower, &lower_candidate);
+        if distance <= slips(candidate.chars().count().min(lower.len()))
+            && best.is_none_or(|(least, _)| distance < least)
+        {
             best = Some((distance, candidate));
         }
+        if lower_candidate.split('_').any(|word| word == lower) {
+            longer.push(candidate);
+        }
     }
-    best.map(|(_, candidate)| candidate)
+    match (best, longer.as_slice()) {
+        (Some((_, near)), _) => Some(near),
+        (None, [only]) => Some(only),
+        (None, _) => None,
+    }
+}
+
+/// How many slips may be in a word of so many letters. Two of four would be half of it: that is
+/// another word.
+const fn slips(letters: usize) -> usize {
+    match letters {
+        0..=4 => 1,
+        letters => 1 + letters / 4,
+    }
 }
 
 #[cfg(test)]
@@ -453,5 +473,9 @@ help: did you mean \"856 Mbit/s\"?
         assert_eq!(nearest("szie", keys), Some("size"));
         assert_eq!(nearest("Pattern", keys), Some("pattern"));
         assert_eq!(nearest("bandwidth", keys), None);
+        assert_eq!(nearest("file", keys), None);
+        let long = ["virtual_channels", "channel_classes", "channel_buffer"];
+        assert_eq!(nearest("channels", long), Some("virtual_channels"));
+        assert_eq!(nearest("channel", long), None);
     }
 }
