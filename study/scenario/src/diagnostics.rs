@@ -369,8 +369,9 @@ pub(crate) fn excerpt(text: &str) -> String {
     format!("{head}...")
 }
 
-/// The candidate nearest to what was written, if it is near enough to be meant: by a slip or two, or
-/// because it says the same with more words (`channels` for `virtual_channels`), if no other does.
+/// The candidate nearest to what was written, if it is near enough to be meant: by a slip or two,
+/// or because it says the same with more words (`channels` for `virtual_channels`), if no other
+/// does.
 pub(crate) fn nearest<'a>(
     written: &str,
     candidates: impl IntoIterator<Item = &'a str>,
