@@ -9,7 +9,8 @@ use viaduct_cluster::config::Arrivals;
 use viaduct_cluster::workload::parse_size_cdf;
 use viaduct_operations::chakra::{Groups, read_rank, repeat, write_json};
 use viaduct_operations::loggops::{Parameters, replay};
-use viaduct_operations::{check, goal as file, trace};
+use viaduct_operations::simgrid::{self, TraceFile};
+use viaduct_operations::{Graph, check, goal as file, trace};
 use viaduct_scenario::{Override, Study, message_list_csv, parse_preset, parse_study};
 use viaduct_topology::{
     GraphFormat, GraphRouting, HostId, LinkId, Topology, TopologyError, parse_edge_list,
@@ -34,7 +35,9 @@ pub(crate) const ENTRIES: &[Entry] = &[
     ("size_cdf", size_cdf),
     ("message_list", message_list),
     ("goal", goal),
+    ("goal_binary", goal_binary),
     ("chakra", chakra),
+    ("simgrid", simgrid),
 ];
 
 /// Runs one entry; bytes that are no text are none of its business.
@@ -212,7 +215,23 @@ fn size_cdf(text: &str) {
 /// A GOAL file that is accepted is written in both forms and read again to the same graph, and a
 /// replay of it comes to an end.
 fn goal(text: &str) {
-    let graph = match file::parse_text(text) {
+    operations(file::parse_text(text));
+}
+
+/// The same of a binary file, as hexadecimal digits of its bytes.
+fn goal_binary(text: &str) {
+    operations(file::read_binary(&mut std::io::Cursor::new(bytes_of(text))));
+}
+
+/// The bytes that hexadecimal digits say.
+fn bytes_of(text: &str) -> Vec<u8> {
+    let digits = || text.chars().filter_map(|it| it.to_digit(16));
+    let pairs = digits().step_by(2).zip(digits().skip(1).step_by(2));
+    pairs.map(|(high, low)| (high << 4 | low) as u8).collect()
+}
+
+fn operations(read: Result<Graph, file::GoalError>) {
+    let graph = match read {
         Ok(graph) => graph,
         Err(error) => {
             assert!(!error.to_string().is_empty(), "refused without a reason");
@@ -249,13 +268,9 @@ fn goal(text: &str) {
 /// A trace, in JSON or as hexadecimal digits of its bytes: what is accepted is written and read
 /// again to the same, and where ranks can do it together, they come to an end.
 fn chakra(text: &str) {
-    let digits = || text.chars().filter_map(|it| it.to_digit(16));
-    let bytes: Vec<u8> = match text.starts_with('{') {
+    let bytes = match text.starts_with('{') {
         true => text.as_bytes().to_vec(),
-        false => {
-            let pairs = digits().step_by(2).zip(digits().skip(1).step_by(2));
-            pairs.map(|(high, low)| (high << 4 | low) as u8).collect()
-        }
+        false => bytes_of(text),
     };
     let first = match read_rank(&mut &*bytes) {
         Ok(first) => first,
@@ -280,4 +295,34 @@ fn chakra(text: &str) {
     if let Ok(outcome) = replay(&graph, &Parameters::default()) {
         assert!(outcome.stalled.is_none(), "it does not come to its end");
     }
+}
+
+/// A SimGrid trace that is accepted is carried out, or it is said why not.
+fn simgrid(text: &str) {
+    let name = "trace.txt";
+    let _ = simgrid::listed(text);
+    let joined = match simgrid::read(&[TraceFile { name, text }]) {
+        Ok((joined, _)) => joined,
+        Err(error) => {
+            assert!(error.to_string().starts_with(name), "{error}");
+            return;
+        }
+    };
+    // An all-to-all of many ranks is a square of messages.
+    if joined.ranks.len() > 64 {
+        return;
+    }
+    let options = trace::Options {
+        operations_per_second: Some(1e9),
+        ..trace::Options::default()
+    };
+    let Ok(graph) = trace::graph(&joined, &options) else {
+        return;
+    };
+    assert!(
+        check::cycle(&graph).is_none(),
+        "steps wait for earlier ones"
+    );
+    // Ranks may wait for each other, as in the program that was recorded.
+    let _ = replay(&graph, &Parameters::default());
 }

@@ -77,6 +77,21 @@ def test_files_of_all_ranks_are_found_by_what_stands_before(tmp_path: Path) -> N
         net().run(traffic=via.trace(str(tmp_path / "step")))
 
 
+def test_a_trace_of_simgrid_takes_its_operations_and_its_collective(tmp_path: Path) -> None:
+    lines = "{0} init\n{0} compute 5e4\n{0} allreduce 4000 0\n{0} finalize\n"
+    (tmp_path / "all.txt").write_text("".join(lines.format(rank) for rank in range(4)))
+    file = tmp_path / "all.txt"
+    fast, slow = (
+        makespan(net().run(traffic=via.trace(file, format="simgrid", operations_per_second=rate)))
+        for rate in (1e9, 5e8)
+    )
+    assert slow == pytest.approx(fast + 50)
+    with pytest.raises(via.ScenarioError, match=r"set traffic\.operations_per_second"):
+        net().run(traffic=via.trace(file, format="simgrid"))
+    with pytest.raises(TypeError, match=r"format is 'chakra' or 'simgrid', not 'otf2'"):
+        via.trace(file, format="otf2")
+
+
 def test_what_is_no_trace_is_told() -> None:
     with pytest.raises(TypeError, match=r"file is the path of a trace, not 3"):
         via.trace(3)  # type: ignore[arg-type]

@@ -55,6 +55,14 @@ class Trace(Application):
     _arrivals = "chakra"
 
 
+class SimgridTrace(Trace):
+    """What was recorded of an MPI program for SimGrid; `trace` makes it."""
+
+    __slots__ = ()
+
+    _arrivals = "simgrid"
+
+
 def collective(
     name: str, *, bytes: str | None = None, algorithm: str | None = None, **keys: Setting
 ) -> Collective:
@@ -88,17 +96,22 @@ def collective(
     return Collective({key: value for key, value in given.items() if value is not None} | keys)
 
 
-def trace(file: str | PathLike[str], **keys: Setting) -> Trace:
-    """Let the ranks carry out a Chakra execution trace: it stands where a `Traffic` does.
+def trace(file: str | PathLike[str], *, format: str = "chakra", **keys: Setting) -> Trace:
+    """Let the ranks carry out a recorded trace: it stands where a `Traffic` does.
 
     Parameters
     ----------
     file : str or path
-        One file, which every rank carries out; or a folder with a file for each, or what stands
-        before `.0.et` in their names.
+        Of Chakra one file, which every rank carries out; or a folder with a file for each, or what
+        stands before `.0.et` in their names. Of SimGrid one file of all ranks, one that lists those
+        of ranks, or a folder.
+    format : str
+        `"chakra"`, an execution trace of a training step; or `"simgrid"`, a time-independent trace
+        of an MPI program.
     **keys : str or number
         Any other key of `[traffic]`: `groups="groups.json"` names the process groups,
-        `all_reduce="double-tree"` an algorithm, `compute_scale=0.5` halves the computations.
+        `all_reduce="double-tree"` an algorithm, `compute_scale=0.5` halves the computations,
+        `operations_per_second=2e9` says how long those take that count operations.
 
     Examples
     --------
@@ -110,4 +123,7 @@ def trace(file: str | PathLike[str], **keys: Setting) -> Trace:
     """
     if not isinstance(file, (str, PathLike)):
         raise TypeError(f"file is the path of a trace, not {_arguments.shown(file)}")
-    return Trace({"file": str(fspath(file))} | keys)
+    formats = {"chakra": Trace, "simgrid": SimgridTrace}
+    if format not in formats:
+        raise TypeError(f"format is 'chakra' or 'simgrid', not {_arguments.shown(format)}")
+    return formats[format]({"file": str(fspath(file))} | keys)

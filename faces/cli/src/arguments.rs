@@ -17,6 +17,7 @@ use crate::rdma::RdmaArguments;
 use crate::report::ReportArguments;
 use crate::reproduce::ReproduceArguments;
 use crate::show::ShowArguments;
+use crate::simgrid::SimgridArguments;
 use crate::sweep::SweepArguments;
 use crate::trace::TraceArguments;
 use crate::virtual_networks::{ClientArguments, ServerArguments};
@@ -111,6 +112,10 @@ pub(crate) enum Command {
         viaduct chakra to-goal step step.goal --all-reduce double-tree"
     )]
     Chakra(ChakraArguments),
+    /// Describe SimGrid's time-independent traces of MPI programs, or write them as GOAL files
+    #[command(after_help = "Examples:\n  viaduct simgrid info trace.txt\n  \
+        viaduct simgrid to-goal trace.txt trace.goal --operations-per-second 2e9")]
+    Simgrid(SimgridArguments),
     /// Say how long a collective operation takes without a network, or write its GOAL file
     #[command(after_help = "Examples:\n  \
         viaduct collective all-reduce --algorithm ring --ranks 1024 --bytes \"16 MiB\"\n  \

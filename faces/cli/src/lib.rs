@@ -41,9 +41,11 @@ mod resources;
 mod run;
 mod show;
 mod showing;
+mod simgrid;
 mod simulated;
 mod sweep;
 mod trace;
+mod traces;
 mod virtual_networks;
 mod watched;
 mod why;
@@ -85,6 +87,7 @@ pub fn main_of(itself: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         Command::Sweep(arguments) => sweep::sweep(arguments),
         Command::Check(arguments) => check::check(arguments),
         Command::Chakra(arguments) => chakra::chakra(arguments),
+        Command::Simgrid(arguments) => simgrid::simgrid(arguments),
         Command::Goal(arguments) => goal::goal(arguments),
         Command::Collective(arguments) => collective::collective(arguments),
         Command::Studies => lists::studies(),

@@ -6,7 +6,8 @@
 //!
 //! What of a node counts:
 //!
-//! - A computation or an access of memory takes its recorded time, on the accelerator, or if it is
+//! - A computation or an access of memory takes its recorded time, or where it has only a number of
+//!   operations (`num_ops`) as long as these take, on the accelerator, or if it is
 //!   a CPU operator on the host of that.
 //! - A send or receive is a message of `comm_size` bytes to `comm_dst`, or from `comm_src`, with
 //!   `comm_tag`.
@@ -70,7 +71,7 @@ pub struct Notes {
     pub empty: u64,
     /// Collectives with a root, which is the lowest rank of its group.
     pub rooted: u64,
-    /// Computations that have a number of operations and no time: they take none.
+    /// Computations that have a number of operations and no time.
     pub untimed: u64,
 }
 
@@ -105,7 +106,7 @@ impl Notes {
             ),
             (
                 self.untimed,
-                "computations without a time (only num_ops): they take none",
+                "computations with a number of operations (num_ops) and no time",
             ),
         ];
         all.into_iter().filter(|(count, _)| *count > 0).collect()

@@ -8,6 +8,7 @@
 //!
 //! - [`goal`] reads and writes GOAL files, text and binary.
 //! - [`chakra`] reads Chakra execution traces.
+//! - [`simgrid`] reads SimGrid's time-independent traces.
 //! - [`loggops`] carries a graph out without a network, by the LogGOPS model.
 //! - [`collective`] makes the graphs of collective operations.
 //! - [`trace`] makes the graph of what ranks do step by step, with collectives by name.
@@ -36,6 +37,7 @@ pub mod goal;
 mod graph;
 pub mod loggops;
 mod matching;
+pub mod simgrid;
 mod stalled;
 mod texts;
 pub mod trace;

@@ -9,7 +9,8 @@
 //!   brings as many bytes as it has, as much for each other one. A rank does those of one
 //!   group one after the other, in an order that its dependencies allow: of steps that could be
 //!   next, the one that stands first.
-//! - A computation has a processor of its kind: see [`MESSAGES`].
+//! - A computation has a processor of its kind: see [`MESSAGES`]. It has a time, or a number of
+//!   operations, of which [`Options::operations_per_second`] are done in a second.
 
 mod expand;
 mod pairing;
@@ -39,6 +40,13 @@ pub enum Work {
     Compute {
         /// For so long.
         nanoseconds: u64,
+        /// Which one.
+        processor: u8,
+    },
+    /// It keeps a processor busy for as long as some operations take.
+    Count {
+        /// So many.
+        operations: u64,
         /// Which one.
         processor: u8,
     },
@@ -171,6 +179,16 @@ pub struct Trace {
     pub step_word: &'static str,
 }
 
+impl Trace {
+    /// How many steps count their operations, and have no time.
+    #[must_use]
+    pub fn counting(&self) -> u64 {
+        let all = self.ranks.iter().flat_map(|steps| steps.all());
+        all.filter(|work| matches!(work, Work::Count { .. }))
+            .count() as u64
+    }
+}
+
 /// How a trace becomes a graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
@@ -186,6 +204,9 @@ pub struct Options {
     pub pieces: u32,
     /// What times of computations are multiplied by.
     pub compute_scale: f64,
+    /// How many operations a processor does in a second, for computations that count them; without
+    /// it these take no time.
+    pub operations_per_second: Option<f64>,
 }
 
 impl Default for Options {
@@ -198,6 +219,7 @@ impl Default for Options {
             all_to_all: usual(Collective::AllToAll),
             pieces: PIECES,
             compute_scale: 1.0,
+            operations_per_second: None,
         }
     }
 }
@@ -316,7 +338,7 @@ pub enum TraceError {
 }
 
 /// Tags of messages of steps are below; those of collectives from there on.
-const TAGS_END: u32 = 1 << 31;
+pub(crate) const TAGS_END: u32 = 1 << 31;
 /// Most collectives, counted once for all members of a group.
 const TOGETHER_MAX: u32 = (1 << 29) - 1;
 

@@ -37,8 +37,9 @@ pub(crate) fn application(
             traffic.collective.place(),
         ),
         None if arrivals == ArrivalKind::Chakra => {
-            (drawn.trace(traffic, cluster)?, traffic.file.place())
+            (drawn.chakra(traffic, cluster)?, traffic.file.place())
         }
+        None if arrivals == ArrivalKind::Simgrid => (drawn.simgrid(traffic)?, traffic.file.place()),
         None => (drawn.goal(&traffic.file)?, traffic.file.place()),
     };
     let local_rate = hosts.local_rate.optional()?;
@@ -138,8 +139,8 @@ impl Drawn<'_> {
         })
     }
 
-    /// The graph of the traces `traffic.file`, for so many hosts of so many processes.
-    fn trace(
+    /// The graph of the Chakra traces `traffic.file`, for so many hosts of so many processes.
+    fn chakra(
         &mut self,
         traffic: &Traffic,
         (hosts, processes): (u32, u32),
@@ -172,11 +173,12 @@ impl Drawn<'_> {
             },
         };
         let untimed = files.notes().untimed;
-        if untimed > 0 {
+        if untimed > 0 && options.operations_per_second.is_none() {
             let told = Diagnostic::warning("some computations take no time");
             let told = told.at(place).label(format!(
                 "{untimed} have a number of operations (num_ops), and no time is recorded"
             ));
+            let told = told.help("traffic.operations_per_second says how long they take");
             self.diagnostics.push(told);
         }
         let wrong = |problem: String| Diagnostic::error(problem).at(place);
@@ -189,6 +191,31 @@ impl Drawn<'_> {
             })
         })?;
         let graph = trace::graph(&joined, &options);
+        graph
+            .map(Arc::new)
+            .map_err(|error| self.wrong(wrong(error.to_string())))
+    }
+
+    /// The graph of the SimGrid trace `traffic.file`.
+    fn simgrid(&mut self, traffic: &Traffic) -> Result<Arc<Graph>, Absent> {
+        let options = self.trace_options(traffic)?;
+        let place = traffic.file.place();
+        let trace = self.files.simgrid_trace(&traffic.file.get()?);
+        let trace = trace.map_err(|reason| {
+            let error = Diagnostic::error("cannot read the SimGrid trace");
+            let error = error.at(place).label(reason);
+            self.wrong(error.help("docs/guides/mpi-program.md says what is read"))
+        })?;
+        let counting = trace.counting();
+        if counting > 0 && options.operations_per_second.is_none() {
+            let told = Diagnostic::error("nothing says how long computations take").at(place);
+            let told = told.label(format!("{counting} of them count operations"));
+            return Err(self.wrong(
+                told.help("set traffic.operations_per_second, as in `operations_per_second = 2e9`"),
+            ));
+        }
+        let graph = trace::graph(&trace, &options);
+        let wrong = |problem: String| Diagnostic::error(problem).at(place);
         graph
             .map(Arc::new)
             .map_err(|error| self.wrong(wrong(error.to_string())))
@@ -212,7 +239,14 @@ impl Drawn<'_> {
             let told = told.at(traffic.compute_scale.place());
             return Err(self.wrong(told.label("a number of at least 0 is expected")));
         }
+        let each_second = traffic.operations_per_second.optional()?;
+        if each_second.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
+            let told = Diagnostic::error("no computation ends at that rate");
+            let told = told.at(traffic.operations_per_second.place());
+            return Err(self.wrong(told.label("a number above 0 is expected")));
+        }
         Ok(trace::Options {
+            operations_per_second: each_second,
             all_reduce: self.algorithm(&traffic.all_reduce, Collective::AllReduce)?,
             all_gather: self.algorithm(&traffic.all_gather, Collective::AllGather)?,
             reduce_scatter: self.algorithm(&traffic.reduce_scatter, Collective::ReduceScatter)?,

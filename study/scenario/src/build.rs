@@ -134,7 +134,12 @@ fn complete(settings: &mut Settings, diagnostics: &mut Diagnostics) {
     }
     let is_application = matches!(
         traffic.arrivals.known(),
-        Some(ArrivalKind::Goal | ArrivalKind::Chakra | ArrivalKind::Collective)
+        Some(
+            ArrivalKind::Goal
+                | ArrivalKind::Chakra
+                | ArrivalKind::Simgrid
+                | ArrivalKind::Collective
+        )
     );
     if is_application {
         complete_application(settings);
@@ -347,7 +352,10 @@ fn traffic(
                 ..listed
             });
         }
-        ArrivalKind::Goal | ArrivalKind::Chakra | ArrivalKind::Collective => {
+        ArrivalKind::Goal
+        | ArrivalKind::Chakra
+        | ArrivalKind::Simgrid
+        | ArrivalKind::Collective => {
             let application = application::application(settings, host_count?, drawn)?;
             let (start, stop) = (start(traffic)?, traffic.stop.get()?);
             return Ok(TrafficConfig {

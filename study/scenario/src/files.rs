@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use viaduct_cluster::workload::{ListedMessage, MessageList};
+use viaduct_operations::trace::Trace;
 use viaduct_operations::{Graph, goal};
 use viaduct_topology::Topology;
 
 use crate::document::TEXT_BYTES_MAX;
+use crate::simgrid_files;
 use crate::trace_files::{self, TraceFiles, TraceTexts};
 
 /// Where files come from. Each is read once.
@@ -31,6 +33,8 @@ pub(crate) struct Files {
     applications: BTreeMap<String, Arc<Graph>>,
     /// Traces read before, with the texts by which a study carries them.
     traces: BTreeMap<String, (Arc<TraceFiles>, TraceTexts)>,
+    /// SimGrid's traces read before.
+    simgrid_traces: BTreeMap<String, Arc<Trace>>,
     used: BTreeMap<String, Arc<str>>,
 }
 
@@ -150,6 +154,37 @@ impl Files {
         Ok(Arc::clone(files))
     }
 
+    /// The SimGrid trace of a path; its texts are remembered as used.
+    pub(crate) fn simgrid_trace(&mut self, path: &str) -> Result<Arc<Trace>, String> {
+        if let Some(trace) = self.simgrid_traces.get(path) {
+            return Ok(Arc::clone(trace));
+        }
+        let (trace, _) = simgrid_files::read(self, path)?;
+        let trace = Arc::new(trace);
+        self.simgrid_traces
+            .insert(path.to_owned(), Arc::clone(&trace));
+        Ok(trace)
+    }
+
+    /// Names of the files of a folder, whose path ends in `/`, of those that the study carries or
+    /// else on disk; none if there is no such folder.
+    pub(crate) fn names_within(&self, folder: &str) -> Result<Option<Vec<String>>, String> {
+        let carried = self
+            .texts
+            .keys()
+            .filter_map(|path| path.strip_prefix(folder));
+        let carried = carried.filter(|name| !name.contains('/'));
+        let carried: Vec<String> = carried.map(str::to_owned).collect();
+        if !carried.is_empty() {
+            return Ok(Some(carried));
+        }
+        let place = self.base.as_ref().map(|base| base.join(folder));
+        match place.filter(|place| place.is_dir()) {
+            Some(place) => names_in(&place).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// The text of a file.
     pub(crate) fn peek(&mut self, path: &str) -> Result<Arc<str>, String> {
         if let Some(text) = self.texts.get(path) {
@@ -231,6 +266,17 @@ fn not_utf8(bytes: &[u8], error: std::str::Utf8Error) -> String {
     let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
     let byte = rest.first().copied().unwrap_or_default();
     format!("it is not UTF-8: byte 0x{byte:02X} in line {line}; save it as UTF-8")
+}
+
+/// Names in a folder, as texts.
+pub(crate) fn names_in(folder: &Path) -> Result<Vec<String>, String> {
+    let folder = match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    };
+    let all = std::fs::read_dir(folder).map_err(|error| reason(&error))?;
+    let names = all.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    Ok(names.collect())
 }
 
 pub(crate) fn reason(error: &std::io::Error) -> String {

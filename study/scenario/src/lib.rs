@@ -63,6 +63,7 @@ mod rows;
 mod schema;
 mod section;
 mod settings;
+mod simgrid_files;
 mod study;
 mod sweep;
 mod trace_files;
@@ -96,6 +97,7 @@ pub use programs::{ProgramsError, load_programs, programs_of};
 pub use published::{PUBLISHED_MAX, Published, Role};
 pub use schema::{DESCRIPTORS_MAX, LEVELS, MESSAGE_BYTES_MAX, MechanismKind, PROCESSES_MAX};
 pub use section::KeyName;
+pub use simgrid_files::read_simgrid_trace;
 pub use study::{
     CELLS_MAX, Difference, HandedIn, Study, SweepAxis, list_studies, parse_study, parse_study_on,
     parse_study_with,

@@ -458,6 +458,7 @@ words! {
         List = "list",
         Goal = "goal",
         Chakra = "chakra",
+        Simgrid = "simgrid",
         Collective = "collective",
     }
 }
@@ -516,27 +517,35 @@ section! {
         .or("open");
         file: Setting<String> = file(
             "messages, one per line, below `time_us,source,target,bytes`; or a GOAL file; or \
-            Chakra traces: one file for all ranks, a folder, or what is before `.0.et`",
+            Chakra traces: one file for all ranks, a folder, or what is before `.0.et`; or a \
+            SimGrid trace: one file, one that lists those of ranks, or a folder",
         ),
-            when arrivals = ArrivalKind::List | ArrivalKind::Goal | ArrivalKind::Chakra;
+            when arrivals = ArrivalKind::List | ArrivalKind::Goal | ArrivalKind::Chakra
+                | ArrivalKind::Simgrid;
         groups: Setting<String> = file("process groups, each with its ranks: {\"0\": [0, 1]}")
             .otherwise("those that the traces describe"),
             when arrivals = ArrivalKind::Chakra;
         all_reduce: Setting<Algorithm> =
             choice("how all-reduces of a trace are done").otherwise("ring"),
-            when arrivals = ArrivalKind::Chakra;
+            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid;
         all_gather: Setting<Algorithm> =
             choice("how its all-gathers are done").otherwise("ring"),
-            when arrivals = ArrivalKind::Chakra;
+            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid;
         reduce_scatter: Setting<Algorithm> =
             choice("how its reduce-scatters are done").otherwise("ring"),
-            when arrivals = ArrivalKind::Chakra;
+            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid;
         all_to_all: Setting<Algorithm> =
             choice("how its all-to-alls are done").otherwise("pairwise"),
-            when arrivals = ArrivalKind::Chakra;
+            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid;
         compute_scale: Setting<f64> =
             number("what its times of computations are multiplied by").or("1"),
-            when arrivals = ArrivalKind::Chakra;
+            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid;
+        operations_per_second: Setting<f64> = number(
+            "how many operations a processor does, for computations that count theirs and have no \
+            time: `num_ops` of Chakra, `compute` of SimGrid",
+        )
+        .otherwise("of Chakra, they take no time; of SimGrid it has to be said"),
+            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid;
         collective: Setting<Collective> = choice("what the ranks do together"),
             when arrivals = ArrivalKind::Collective;
         algorithm: Setting<Algorithm> =
@@ -557,17 +566,19 @@ section! {
             when arrivals = ArrivalKind::Collective;
         pieces: Setting<u32> =
             whole(1, 1 << 16, "in how many pieces a half goes through a double tree").or("8"),
-            when arrivals = ArrivalKind::Collective | ArrivalKind::Chakra;
+            when arrivals = ArrivalKind::Collective | ArrivalKind::Chakra | ArrivalKind::Simgrid;
         eager: Setting<u32> = size_or_unlimited(
             MESSAGE_BYTES_MAX as u32 - 1,
             "the longest message that is sent before its receiver has asked for it",
         )
         .or("64 KiB"),
-            when arrivals = ArrivalKind::Goal | ArrivalKind::Chakra | ArrivalKind::Collective;
+            when arrivals = ArrivalKind::Goal | ArrivalKind::Chakra | ArrivalKind::Simgrid
+                | ArrivalKind::Collective;
         placement: Setting<Placement> =
             choice("which processes the ranks are: in order, drawn, or switch after switch")
                 .or("linear"),
-            when arrivals = ArrivalKind::Goal | ArrivalKind::Chakra | ArrivalKind::Collective;
+            when arrivals = ArrivalKind::Goal | ArrivalKind::Chakra | ArrivalKind::Simgrid
+                | ArrivalKind::Collective;
         pattern: Setting<PatternKind> = choice("to whom each host sends"),
             when arrivals = ArrivalKind::Open | ArrivalKind::PingPong | ArrivalKind::Window;
         hops: Setting<u32> = count("switch hops along the line"),

@@ -17,7 +17,7 @@ use crate::units::UnitError;
 use crate::value::{Kind, Value, as_written};
 
 /// What says the same where a key is not used: the key, with which choice, and what does.
-const INSTEAD: [(&str, &str, &str); 3] = [
+const INSTEAD: [(&str, &str, &str); 4] = [
     (
         "size",
         "arrivals = \"collective\"",
@@ -31,6 +31,11 @@ const INSTEAD: [(&str, &str, &str); 3] = [
     (
         "size",
         "arrivals = \"chakra\"",
+        "the trace says how long each message is",
+    ),
+    (
+        "size",
+        "arrivals = \"simgrid\"",
         "the trace says how long each message is",
     ),
 ];

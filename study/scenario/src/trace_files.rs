@@ -8,7 +8,7 @@ use std::sync::Arc;
 use viaduct_operations::chakra::{Notes, RankFile, read_rank, write_json};
 
 use crate::document::TEXT_BYTES_MAX;
-use crate::files::reason;
+use crate::files::{names_in, reason};
 
 /// What a study carries of traces: their names, and each in its JSON form.
 pub(crate) type TraceTexts = Vec<(String, Arc<str>)>;
@@ -120,17 +120,6 @@ fn of_folder<'a>(names: &[&'a str]) -> Result<Vec<&'a str>, String> {
 fn read_file(path: &Path) -> Result<RankFile, String> {
     let mut file = File::open(path).map_err(|error| reason(&error))?;
     read_rank(&mut file).map_err(|error| error.to_string())
-}
-
-/// Names in a folder, as texts.
-fn names_in(folder: &Path) -> Result<Vec<String>, String> {
-    let folder = match folder.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => folder,
-    };
-    let all = fs::read_dir(folder).map_err(|error| reason(&error))?;
-    let names = all.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    Ok(names.collect())
 }
 
 /// Traces on disk: what was read, and the names by which a study carries them.

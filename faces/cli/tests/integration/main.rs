@@ -15,6 +15,7 @@ mod measure;
 mod pictures;
 mod rdma;
 mod reproduce;
+mod simgrid;
 mod simulated;
 mod support;
 mod sweep;

@@ -133,6 +133,14 @@ pub fn write_json(file: &RankFile, target: &mut dyn Write) -> io::Result<()> {
                 set("runtime", json!(nanoseconds / 1_000));
                 set("is_cpu_op", json!(processor == HOST));
             }
+            Work::Count {
+                operations,
+                processor,
+            } => {
+                set("NodeType", json!(4));
+                set("num_ops", json!(operations));
+                set("is_cpu_op", json!(processor == HOST));
+            }
             Work::Send { bytes, to, tag } => {
                 set("NodeType", json!(5));
                 set("comm_size", json!(bytes));

@@ -100,9 +100,10 @@ impl Reader {
     }
 
     fn work(&mut self, node: &Node) -> Result<Work, String> {
+        let processor = if node.is_cpu_op { HOST } else { ACCELERATOR };
         let computation = Work::Compute {
             nanoseconds: node.microseconds.saturating_mul(1_000),
-            processor: if node.is_cpu_op { HOST } else { ACCELERATOR },
+            processor,
         };
         match node.kind {
             METADATA => {
@@ -116,7 +117,13 @@ impl Reader {
             LOAD | STORE | COMPUTE => {
                 let is_untimed = node.microseconds == 0 && node.num_ops > 0;
                 self.file.notes.untimed += u64::from(is_untimed);
-                Ok(computation)
+                Ok(match is_untimed {
+                    true => Work::Count {
+                        operations: node.num_ops,
+                        processor,
+                    },
+                    false => computation,
+                })
             }
             SEND | RECEIVE => self.message(node, computation),
             COLLECTIVE => self.together(node, computation),

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use super::*;
 use crate::graph::{Graph, Kind};
-use crate::trace::{Options, Steps, Work, graph};
+use crate::trace::{ACCELERATOR, Options, Steps, Work, graph};
 
 fn varint(mut value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -116,6 +116,38 @@ fn graph_of(files: &[Vec<u8>]) -> Graph {
     let files: Vec<Arc<RankFile>> = files.iter().map(|file| Arc::new(read(file))).collect();
     let trace = join(&files, &Groups::default()).expect("it is right");
     graph(&trace, &Options::default()).expect("it is right")
+}
+
+#[test]
+fn a_rate_says_how_long_counted_operations_take() {
+    let nodes = "{\"workload_graph\": [\
+        {\"Id\": 1, \"Name\": \"gemm\", \"NodeType\": 4, \"num_ops\": 6000}, \
+        {\"Id\": 2, \"Name\": \"timed\", \"NodeType\": 4, \"num_ops\": 9, \"runtime\": 3}]}";
+    let file = read(nodes.as_bytes());
+    let count = Work::Count {
+        operations: 6_000,
+        processor: ACCELERATOR,
+    };
+    assert_eq!(works(&file), [count, compute(3_000, ACCELERATOR)]);
+    assert_eq!(file.notes().untimed, 1);
+    let mut written = Vec::new();
+    write_json(&file, &mut written).expect("memory can be written");
+    assert_eq!(works(&read(&written)), works(&file));
+    let trace = repeat(&file, 1, &Groups::default()).expect("it is right");
+    assert_eq!(trace.counting(), 1);
+    for (operations_per_second, compute_scale, expected) in [
+        (None, 1.0, 0),
+        (Some(2e9), 1.0, 3_000),
+        (Some(2e9), 0.5, 1_500),
+    ] {
+        let options = Options {
+            operations_per_second,
+            compute_scale,
+            ..Options::default()
+        };
+        let graph = graph(&trace, &options).expect("it is right");
+        assert_eq!(graph.operation(0).amount, expected);
+    }
 }
 
 #[test]

@@ -94,6 +94,19 @@ impl Reader<'_> {
             return Err(self.wrong(format!("the number of ranks is {ranks}")));
         }
         let table = self.bytes(u64::from(ranks) * 16, "the table of its ranks")?;
+        // Parts that lie over each other would need more memory than the file is long.
+        let parts = (0..ranks as usize).map(|rank| {
+            let (begin, end) = (u64_at(&table, rank * 16), u64_at(&table, rank * 16 + 8));
+            u128::from(end.saturating_sub(begin))
+        });
+        let parts: u128 = parts.sum();
+        let length = self.source.seek(SeekFrom::End(0));
+        let length = length.map_err(|error| self.wrong(format!("it cannot be read: {error}")))?;
+        if parts > length.into() {
+            return Err(self.wrong(format!(
+                "the parts of its ranks have {parts} bytes, and the file {length}"
+            )));
+        }
         let mut builder = Builder::new(ranks);
         for rank in 0..ranks {
             self.rank = Some(rank);

@@ -14,7 +14,7 @@ pub(super) fn graph(trace: &Trace, options: &Options) -> Result<Graph, TraceErro
     let pairing = Pairing::of(trace, &orders)?;
     let busiest = trace.ranks.iter().flat_map(|steps| steps.all());
     let busiest = busiest.map(|work| match work {
-        Work::Compute { processor, .. } => processor,
+        Work::Compute { processor, .. } | Work::Count { processor, .. } => processor,
         _ => MESSAGES,
     });
     let joining = busiest.max().unwrap_or(MESSAGES).saturating_add(1);
@@ -163,6 +163,18 @@ impl Expansion<'_> {
                 processor,
                 ..Operation::compute(scaled(nanoseconds, self.options.compute_scale))
             },
+            Work::Count {
+                operations,
+                processor,
+            } => {
+                let each_second = self.options.operations_per_second;
+                let time = each_second.map_or(0.0, |rate| operations as f64 / rate * 1e9);
+                let nanoseconds = scaled(time.round() as u64, self.options.compute_scale);
+                Operation {
+                    processor,
+                    ..Operation::compute(nanoseconds)
+                }
+            }
             Work::Send { tag, .. } | Work::Receive { tag, .. } if tag >= TAGS_END => {
                 return Err(TraceError::Tag(self.name(rank, place)));
             }

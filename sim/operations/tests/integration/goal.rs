@@ -182,6 +182,26 @@ fn what_is_wrong_with_a_binary_file_is_said() {
 }
 
 #[test]
+fn ranks_of_a_binary_file_have_parts_of_their_own() {
+    let text = format!(
+        "num_ranks 9\nrank 0 {{\n{}}}\n{}",
+        "calc 1\n".repeat(9),
+        (1..9)
+            .map(|rank| format!("rank {rank} {{\n}}\n"))
+            .collect::<String>()
+    );
+    let mut bytes = binary(&parse_text(&text).expect("it is right"));
+    let first: Vec<u8> = bytes[14..30].to_vec();
+    for rank in 1..9 {
+        bytes[14 + 16 * rank..][..16].copy_from_slice(&first);
+    }
+    let error = read_binary(&mut Cursor::new(&bytes))
+        .expect_err("it is wrong")
+        .to_string();
+    assert!(error.contains("the parts of its ranks have"), "{error}");
+}
+
+#[test]
 fn what_is_wrong_with_a_text_is_said_with_its_line_and_rank() {
     let rank = |body: &str| format!("num_ranks 2\nrank 0 {{\n{body}\n}}\nrank 1 {{\n}}\n");
     for (text, told) in [

@@ -316,3 +316,105 @@ fn process_groups_of_a_trace_come_from_a_file_beside_it() {
     let size = error(&step, &["traffic.size=1 KiB"]);
     assert!(size.contains("the trace says how long"), "{size}");
 }
+
+/// What each of four ranks does.
+fn simgrid_lines(rank: u32) -> String {
+    format!("{rank} init\n{rank} compute 5e4\n{rank} allreduce 4000 1000\n{rank} finalize\n")
+}
+
+#[test]
+fn a_simgrid_trace_is_one_file_a_list_or_a_folder_and_is_carried() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let load = |file: &str, values: &[&str]| {
+        write(
+            "study.toml",
+            &of_trace(file).replace("\"chakra\"", "\"simgrid\""),
+        );
+        let path = folder.path().join("study.toml");
+        Study::load(path.to_str().unwrap(), &set(values)).map_err(|error| error.to_string())
+    };
+    let rate = "traffic.operations_per_second=1e9";
+    fs::create_dir(folder.path().join("ti")).unwrap();
+    write("all.txt", &(0..4).map(simgrid_lines).collect::<String>());
+    for rank in 0..4 {
+        write(&format!("ti/1.5_rank-{rank}.txt"), &simgrid_lines(rank));
+    }
+    let names = (0..4).map(|rank| format!("1.5_rank-{rank}.txt\n"));
+    write("ti/list", &names.collect::<String>());
+    let absolute = folder.path().join("ti/1.5_rank-0.txt");
+    let mut list = format!("{}\n", absolute.display());
+    list += &(1..4)
+        .map(|rank| format!("ti/1.5_rank-{rank}.txt\n"))
+        .collect::<String>();
+    write("list", &list);
+    let all = digest(&load("all.txt", &[rate]).unwrap());
+    for file in ["all.txt", "ti", "ti/", "ti/list", "list"] {
+        let study = load(file, &[rate]).unwrap();
+        assert_eq!(digest(&study), all, "{file}");
+        let again = Study::from_resolved(&study.resolved_toml()).unwrap();
+        assert_eq!(digest(&again), all, "{file}");
+    }
+    let span = |values: &[&str]| {
+        let study = load("ti", values).unwrap();
+        let result = viaduct_cluster::run(&study.config, &mut |_| ControlFlow::Continue(()));
+        result.unwrap().application.unwrap().makespan.picoseconds()
+    };
+    let usual = span(&[rate]);
+    // 51 us of operations take as long again, or half as long.
+    assert_eq!(span(&[rate, "traffic.compute_scale=2"]), usual + 51_000_000);
+    assert_eq!(
+        span(&["traffic.operations_per_second=5e8"]),
+        usual + 51_000_000
+    );
+    assert_ne!(
+        span(&[rate, "traffic.all_reduce=recursive-doubling"]),
+        usual
+    );
+    for (file, values, expected) in [
+        ("ti", &[][..], "set traffic.operations_per_second"),
+        (
+            "ti",
+            &["traffic.operations_per_second=0"],
+            "a number above 0 is expected",
+        ),
+        ("none", &[rate], "there is no such file"),
+        (
+            "study.toml",
+            &[rate],
+            "[network], which study.toml lists: there is no such file",
+        ),
+    ] {
+        let error = load(file, values).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+    write("ti/1.5_rank-2.txt", "2 init\n2 send 9 0 8\n");
+    let error = load("ti", &[rate]).unwrap_err();
+    assert!(
+        error.contains("ti/1.5_rank-2.txt, line 2, rank 2: `send`: there is no rank 9"),
+        "{error}"
+    );
+    fs::remove_file(folder.path().join("ti/1.5_rank-2.txt")).unwrap();
+    let error = load("ti", &[rate]).unwrap_err();
+    assert!(error.contains("the file of rank 2 is missing"), "{error}");
+    let error = load("ti/list", &[rate]).unwrap_err();
+    assert!(
+        error.contains("ti/1.5_rank-2.txt, which ti/list lists: there is no such file"),
+        "{error}"
+    );
+}
+
+#[test]
+fn computations_that_count_operations_are_warned_of_until_a_rate_is_said() {
+    let step = "{\"workload_graph\": [{\"Id\": 1, \"NodeType\": 4, \"num_ops\": 70}]}";
+    let study = format!("{}[files]\n\"s.json\" = '{step}'\n", of_trace("s.json"));
+    let warned = |values: &[&str]| {
+        let study = parse_study_with(&study, &set(values)).unwrap();
+        study
+            .warnings
+            .to_string()
+            .contains("some computations take no time")
+    };
+    assert!(warned(&[]));
+    assert!(!warned(&["traffic.operations_per_second=1e9"]));
+}
