@@ -1,7 +1,12 @@
 //! `viaduct compare`: one study at several levels of its network.
 
+use std::ops::ControlFlow;
+
 use clap::Args;
-use viaduct_report::{LEVELS_AGREE_WITHIN, LevelRecord, levels_document, levels_table};
+use viaduct_cluster::why::{WhyError, critical_path};
+use viaduct_report::{
+    LEVELS_AGREE_WITHIN, LevelRecord, PathParts, levels_document, levels_table, paths_table,
+};
 use viaduct_scenario::{LEVELS, Override, Study, SweepAxis};
 
 use crate::arguments::{DisplayArguments, ScenarioArguments, SeedArguments};
@@ -12,6 +17,7 @@ use crate::jobs::VERSION;
 use crate::output;
 use crate::planning::Prepared;
 use crate::run::{execute, judge};
+use crate::why::refused;
 
 #[derive(Args, Debug)]
 pub(crate) struct CompareArguments {
@@ -21,6 +27,10 @@ pub(crate) struct CompareArguments {
     /// first]
     #[arg(long, value_name = "LEVEL,LEVEL", value_delimiter = ',')]
     levels: Vec<String>,
+    /// Also say what the application's critical path goes to at each level: of the first seed, in
+    /// two more runs a level
+    #[arg(long)]
+    critical_path: bool,
     #[command(flatten)]
     seeds: SeedArguments,
     #[command(flatten)]
@@ -36,17 +46,40 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Exit, Failure> {
     if !display.quiet {
         prepared.print_warnings();
     }
+    if arguments.critical_path && prepared.study.config.traffic.application().is_none() {
+        return Err(refused(&prepared.plan.study, &WhyError::NoApplication));
+    }
     let interrupt = Interrupt::listen();
     if !display.json {
         output::result(&describe::headline(&prepared.plan))?;
     }
     let (outcome, results) = execute(&prepared.plan, display, &interrupt)?;
     let warmup = prepared.study.config.run.warmup;
-    let records = LevelRecord::of_cells(&outcome.cells, &results, warmup);
+    let mut records = LevelRecord::of_cells(&outcome.cells, &results, warmup);
+    if arguments.critical_path {
+        let study = &prepared.plan.study;
+        for (record, cell) in records.iter_mut().zip(&prepared.plan.cells) {
+            let Some(config) = cell.configs.first() else {
+                continue;
+            };
+            let path = critical_path(config, &mut |_, _| match interrupt.is_asked() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            });
+            match path {
+                Ok(path) => record.critical_path = Some(PathParts::new(&path)),
+                Err(WhyError::Interrupted) => return Ok(Exit::Interrupted),
+                Err(error) => return Err(refused(study, &error)),
+            }
+        }
+    }
     if display.json {
         output::result(&levels_document(&outcome.study, VERSION, &records))?;
     } else {
         output::result(&format!("\n{}", levels_table(&records)))?;
+        if arguments.critical_path {
+            output::result(&format!("\n{}", paths_table(&records)))?;
+        }
     }
     let exit = judge(&outcome, display);
     if !display.quiet {

@@ -253,7 +253,7 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
     Failure::plain(format_args!("cannot write `{}`: {error}", path.display()))
 }
 
-fn refused(study: &str, error: &WhyError) -> Failure {
+pub(crate) fn refused(study: &str, error: &WhyError) -> Failure {
     match error {
         WhyError::NoSuchMessage { posted: 0, .. } => Failure::plain(error),
         WhyError::NoSuchMessage { posted, .. } => Failure::new(

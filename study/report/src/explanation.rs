@@ -9,7 +9,7 @@ mod text;
 
 pub use object::explanation_document;
 pub use path::ExplainedPath;
-pub(crate) use path::{End, end_of, parts_of};
+pub(crate) use path::{End, Part, end_of, parts_of, parts_of_path};
 pub use path_object::critical_path_document;
 pub(crate) use path_tables::{rank_table, step_table, what};
 pub use path_text::critical_path_text;

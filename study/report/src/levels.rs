@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use viaduct_cluster::result::{MessageRow, RunResult};
+use viaduct_cluster::why::CriticalPath;
 use viaduct_engine::Time;
 use viaduct_statistics::BatchMeans;
 
 use crate::across::{Spread, spread};
-use crate::figure::{duration, percent, scaled_count, with_decimals};
+use crate::explanation::{Part, parts_of_path};
+use crate::figure::{duration, percent, quantity, scaled_count, with_decimals};
 use crate::outcome::CellOutcome;
 use crate::record::CellRecord;
 use crate::screen::{aligned_table, mean_text, shown};
@@ -48,6 +50,10 @@ pub struct LevelRecord {
     pub wall_s: f64,
     /// The digest of each run, in the order of the seeds.
     pub digests: Vec<String>,
+    /// What the critical path of the first seed's run went to, of a graph of operations, if that
+    /// was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub critical_path: Option<PathParts>,
     /// How far messages differ from the first level's; none of that level itself, and where no
     /// message was posted by both at one time.
     pub difference: Option<PairedDifference>,
@@ -203,9 +209,78 @@ impl LevelRecord {
             events: results.iter().map(|run| run.events).sum(),
             wall_s: cell.runs.iter().map(|run| run.wall_s).sum(),
             digests: cell.runs.iter().map(|run| run.digest.clone()).collect(),
+            critical_path: None,
             difference,
         }
     }
+}
+
+/// What a critical path went to.
+#[derive(Clone, Debug)]
+pub struct PathParts(BTreeMap<Part, Time>);
+
+impl PathParts {
+    /// That of a path.
+    #[must_use]
+    pub fn new(path: &CriticalPath) -> Self {
+        Self(parts_of_path(path))
+    }
+}
+
+impl Serialize for PathParts {
+    /// As in a critical path by itself: `part`, `time_ps`.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Row {
+            part: &'static str,
+            time_ps: u64,
+        }
+        serializer.collect_seq(self.0.iter().map(|(part, time)| Row {
+            part: part.name(),
+            time_ps: time.picoseconds(),
+        }))
+    }
+}
+
+/// What the critical paths of the levels went to beside each other, one row for each kind of time.
+/// Ends with a line feed; nothing where no level has a path.
+#[must_use]
+pub fn paths_table(records: &[LevelRecord]) -> String {
+    let paths = records.iter().filter_map(|record| {
+        let path = record.critical_path.as_ref()?;
+        Some((&record.level, &path.0))
+    });
+    let paths: Vec<(&String, &BTreeMap<Part, Time>)> = paths.collect();
+    if paths.is_empty() {
+        return String::new();
+    }
+    let mut columns = vec![("critical path, us".to_owned(), false)];
+    columns.extend(paths.iter().map(|(level, _)| ((*level).clone(), true)));
+    let mut kinds: Vec<Part> = paths
+        .iter()
+        .flat_map(|(_, parts)| parts.keys().copied())
+        .collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let times = |time: &dyn Fn(&BTreeMap<Part, Time>) -> Time| -> Vec<String> {
+        let all = paths.iter().map(|(_, parts)| time(parts));
+        all.map(|time| quantity(time.microseconds_f64())).collect()
+    };
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for kind in kinds {
+        let mut row = vec![kind.words()];
+        row.extend(times(&|parts| {
+            parts.get(&kind).copied().unwrap_or(Time::ZERO)
+        }));
+        rows.push(row);
+    }
+    let mut whole = vec!["all operations".to_owned()];
+    whole.extend(times(&|parts| {
+        let all = parts.values();
+        all.fold(Time::ZERO, |sum, time| sum.saturating_add(*time))
+    }));
+    rows.push(whole);
+    aligned_table(columns, rows)
 }
 
 /// The table for a terminal: one row per level. Ends with a line feed.

@@ -58,7 +58,8 @@ pub use explanation::{
 pub use figure::{count, duration, percent, quantity, scaled_count};
 pub use former::{FormerTables, TableError, read_tables};
 pub use levels::{
-    LEVELS_AGREE_WITHIN, LevelRecord, PairedDifference, levels_document, levels_table,
+    LEVELS_AGREE_WITHIN, LevelRecord, PairedDifference, PathParts, levels_document, levels_table,
+    paths_table,
 };
 pub use network::{Layout, NETWORK_SVG_NODES_MAX, network_page, network_svg};
 pub use outcome::{

@@ -55,6 +55,40 @@ fn a_level_that_cannot_stand_for_another_is_warned_of() {
 }
 
 #[test]
+fn the_critical_path_at_each_level_is_that_of_the_level() {
+    let folder = Folder::with("study.toml", crate::critical_path::SLOW);
+    let compare = [
+        "compare",
+        "study.toml",
+        "--levels",
+        "queues,fluid",
+        "--critical-path",
+    ];
+    let printed = folder.succeed(&[&compare[..], &["--json", "--quiet"]].concat());
+    let compared: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let table = folder.succeed(&[&compare[..], &["--quiet"]].concat());
+    assert!(table.contains("critical path, us"), "{table}");
+    for level in compared["levels"].as_array().unwrap() {
+        let model = format!("links.model={}", level["level"].as_str().unwrap());
+        let why = [
+            "why",
+            "study.toml",
+            "--critical-path",
+            "--json",
+            "--set",
+            &model,
+        ];
+        let why: serde_json::Value = serde_json::from_str(&folder.succeed(&why)).unwrap();
+        assert_eq!(level["critical_path"], why["parts"], "{model}");
+    }
+    let levels = &compared["levels"];
+    assert_ne!(levels[0]["critical_path"], levels[1]["critical_path"]);
+    let small = Folder::small();
+    let error = small.failure(1, &["compare", "small.toml", "--critical-path", "--quiet"]);
+    assert!(error.contains("small has no critical path"), "{error}");
+}
+
+#[test]
 fn what_cannot_be_compared_is_said() {
     let folder = Folder::small();
     let said = |arguments: &[&str]| folder.failure(1, &[&["compare"], arguments].concat());

@@ -40,7 +40,7 @@ pub(crate) enum Part {
 
 impl Part {
     /// Its name in files.
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Compute => "compute",
             Self::Processor => "processor",
@@ -118,16 +118,21 @@ pub(crate) fn parts_of(step: &Step) -> Vec<(Part, Time)> {
     }
 }
 
+/// What all steps of a path went to, without what took no time.
+pub(crate) fn parts_of_path(path: &CriticalPath) -> BTreeMap<Part, Time> {
+    let mut parts: BTreeMap<Part, Time> = BTreeMap::new();
+    for (part, time) in path.steps.iter().flat_map(parts_of) {
+        let sum = parts.entry(part).or_default();
+        *sum = sum.saturating_add(time);
+    }
+    parts.retain(|_, time| *time > Time::ZERO);
+    parts
+}
+
 impl ExplainedPath<'_> {
-    /// What all steps went to, without what took no time.
+    /// The same of this one.
     pub(crate) fn parts(&self) -> Vec<(Part, Time)> {
-        let mut parts: BTreeMap<Part, Time> = BTreeMap::new();
-        for (part, time) in self.path.steps.iter().flat_map(parts_of) {
-            let sum = parts.entry(part).or_default();
-            *sum = sum.saturating_add(time);
-        }
-        parts.retain(|_, time| *time > Time::ZERO);
-        parts.into_iter().collect()
+        parts_of_path(self.path).into_iter().collect()
     }
 
     /// The ranks of the path, those with most time first, and the time in which bytes moved from
