@@ -147,3 +147,17 @@ def test_what_does_not_fit_is_told() -> None:
         training.mixture_of_experts(
             training.Layout(data=4), MODEL, experts=3, expert="1 us", dispatched_bytes=1
         )
+
+
+def test_groups_of_a_hierarchical_all_reduce_are_said() -> None:
+    def operations(group_ranks: int) -> int:
+        graph = via.Graph(8, all_reduce="hierarchical", group_ranks=group_ranks)
+        for rank in range(8):
+            graph.together(rank, "all-reduce", "8 KiB")
+        return graph.operations
+
+    # A send and a receive a round, and what joins the last two.
+    assert operations(4) == 8 * (2 * (2 * 3 + 2 * 1) + 1)
+    assert operations(2) == 8 * (2 * (2 * 1 + 2 * 3) + 1)
+    with pytest.raises(via.ScenarioError, match=r"8 ranks are no groups of 3"):
+        operations(3)

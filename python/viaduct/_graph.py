@@ -43,6 +43,8 @@ class Graph(Application):
         Algorithms: `"ring"`, `"double-tree"`, ...; the first that each has if left out.
     pieces : int, optional
         In how many pieces a half goes through a double tree.
+    group_ranks : int, optional
+        How many ranks, one after the other, are a group of a hierarchical all-reduce.
     **keys : str or number
         Any other key of `[traffic]`: `placement="random"`, `eager="unlimited"`.
 
@@ -73,6 +75,7 @@ class Graph(Application):
         reduce_scatter: str | None = None,
         all_to_all: str | None = None,
         pieces: int | None = None,
+        group_ranks: int | None = None,
         **keys: Setting,
     ) -> None:
         super().__init__({"file": _FILE, **keys})
@@ -83,7 +86,7 @@ class Graph(Application):
             "all_to_all": all_to_all,
         }
         given = [(name, word) for name, word in algorithms.items() if word is not None]
-        self._native = _native.Graph(ranks, given, pieces)
+        self._native = _native.Graph(ranks, given, pieces, group_ranks)
         self._ranks = ranks
         self._all: RankGroup | None = None
 

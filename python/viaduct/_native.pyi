@@ -216,7 +216,11 @@ class Network:
 @final
 class Graph:
     def __new__(
-        cls, ranks: int, algorithms: list[tuple[str, str]], pieces: int | None
+        cls,
+        ranks: int,
+        algorithms: list[tuple[str, str]],
+        pieces: int | None,
+        group_ranks: int | None,
     ) -> Graph: ...
     def group(self, members: list[int], name: str) -> int: ...
     def compute(self, rank: int, time: str, processor: int, name: str, after: list[int]) -> int: ...

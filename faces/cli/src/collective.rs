@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use viaduct_operations::collective::{Algorithm, Collective, PIECES, Request, graph};
+use viaduct_operations::collective::{Algorithm, Collective, GROUP_RANKS, PIECES, Request, graph};
 use viaduct_operations::loggops::replay;
 use viaduct_operations::{Graph, Kind};
 use viaduct_report::count;
 use viaduct_scenario::format_time;
 
 use crate::failure::{Exit, Failure};
-use crate::goal::{LoggopsArguments, size, write_graph};
+use crate::goal::{LoggopsArguments, bytes_per_second, size, write_graph};
 use crate::output;
 
 #[derive(Args, Debug)]
@@ -35,6 +35,13 @@ pub(crate) struct CollectiveArguments {
     /// In how many pieces a half goes through a double tree
     #[arg(long, value_name = "N", default_value_t = PIECES)]
     pieces: u32,
+    /// How many ranks, one after the other, are a group of a hierarchical all-reduce
+    #[arg(long, value_name = "N", default_value_t = GROUP_RANKS)]
+    group_ranks: u32,
+    /// How fast a rank adds what comes in a reduction to what it has, as in "10 GB/s" [default: in
+    /// no time]
+    #[arg(long, value_name = "RATE", value_parser = bytes_per_second)]
+    reduce_rate: Option<u64>,
     /// Write a GOAL text instead; a binary file if the name ends in `.bin`
     #[arg(long, value_name = "FILE")]
     goal: Option<PathBuf>,
@@ -55,6 +62,8 @@ pub(crate) fn collective(arguments: &CollectiveArguments) -> Result<Exit, Failur
         algorithm: named.unwrap_or(usual.algorithm),
         root: arguments.root,
         pieces: arguments.pieces,
+        group_ranks: arguments.group_ranks,
+        reduce_bytes_per_second: arguments.reduce_rate,
         ..usual
     };
     let graph = graph(&request).map_err(Failure::plain)?;

@@ -10,7 +10,7 @@ use viaduct_engine::Time;
 use viaduct_operations::loggops::{Parameters, replay};
 use viaduct_operations::{Graph, Kind, check, goal};
 use viaduct_report::count;
-use viaduct_scenario::{format_time, parse_size, parse_time};
+use viaduct_scenario::{format_time, parse_rate, parse_size, parse_time};
 
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -100,6 +100,12 @@ impl LoggopsArguments {
 
 fn time(text: &str) -> Result<Time, String> {
     parse_time(text.trim()).map_err(|error| error.problem)
+}
+
+/// A rate in bytes, as in `10 GB/s`.
+pub(crate) fn bytes_per_second(text: &str) -> Result<u64, String> {
+    let rate = parse_rate(text.trim()).map_err(|error| error.problem)?;
+    Ok((rate.bits_per_second() / 8.0).round().max(1.0) as u64)
 }
 
 pub(crate) fn size(text: &str) -> Result<u64, String> {

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use viaduct_operations::collective::{Algorithm, Collective, PIECES};
+use viaduct_operations::collective::{Algorithm, Collective, GROUP_RANKS, PIECES};
 use viaduct_operations::trace::{self, ACCELERATOR, HOST, MESSAGES, Options, Trace, Work};
 use viaduct_report::count;
 
 use crate::failure::{Exit, Failure};
-use crate::goal::write_graph;
+use crate::goal::{bytes_per_second, write_graph};
 use crate::output;
 
 /// How a trace becomes a graph.
@@ -33,6 +33,13 @@ pub(crate) struct OptionArguments {
     /// In how many pieces a half goes through a double tree
     #[arg(long, value_name = "N", default_value_t = PIECES)]
     pieces: u32,
+    /// How many ranks, one after the other, are a group of a hierarchical all-reduce
+    #[arg(long, value_name = "N", default_value_t = GROUP_RANKS)]
+    group_ranks: u32,
+    /// How fast a rank adds what comes in a reduction to what it has, as in "10 GB/s" [default: in
+    /// no time]
+    #[arg(long, value_name = "RATE", value_parser = bytes_per_second)]
+    reduce_rate: Option<u64>,
     /// What times of computations are multiplied by
     #[arg(long, value_name = "FACTOR", value_parser = factor, default_value = "1")]
     compute_scale: f64,
@@ -70,6 +77,8 @@ impl OptionArguments {
             reduce_scatter: algorithm(&self.reduce_scatter, usual.reduce_scatter),
             all_to_all: algorithm(&self.all_to_all, usual.all_to_all),
             pieces: self.pieces,
+            group_ranks: self.group_ranks,
+            reduce_bytes_per_second: self.reduce_rate,
             compute_scale: self.compute_scale,
             operations_per_second: self.operations_per_second,
         }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
-use viaduct_operations::collective::{Algorithm, Collective, PIECES};
+use viaduct_operations::collective::{Algorithm, Collective, GROUP_RANKS, PIECES};
 use viaduct_operations::trace::{self, Group, Options, Steps, Together, Trace, Work};
 use viaduct_operations::{Graph as Operations, goal};
 use viaduct_scenario::{parse_size, parse_time};
@@ -90,9 +90,15 @@ impl Graph {
 impl Graph {
     /// Of so many ranks; algorithms by the names of collectives.
     #[new]
-    fn new(ranks: u32, algorithms: Vec<(String, String)>, pieces: Option<u32>) -> PyResult<Self> {
+    fn new(
+        ranks: u32,
+        algorithms: Vec<(String, String)>,
+        pieces: Option<u32>,
+        group_ranks: Option<u32>,
+    ) -> PyResult<Self> {
         let mut options = Options {
             pieces: pieces.unwrap_or(PIECES),
+            group_ranks: group_ranks.unwrap_or(GROUP_RANKS),
             ..Options::default()
         };
         for (collective, algorithm) in algorithms {

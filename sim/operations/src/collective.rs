@@ -5,13 +5,14 @@
 //! | barrier | dissemination (Hensgen, Finkel, Manber 1988) |
 //! | broadcast, reduce | binomial tree |
 //! | gather, scatter | direct: the root and each other one |
-//! | all-reduce | ring; recursive doubling; Rabenseifner's; double binary tree (Sanders 2009) |
+//! | all-reduce | ring; recursive doubling; Rabenseifner's; double tree (Sanders 2009); hierarchical |
 //! | all-gather | ring; Bruck |
 //! | reduce-scatter | ring; pairwise |
 //! | all-to-all | pairwise; Bruck (Bruck and others 1997) |
 //!
 //! What they cost is in Thakur, Rabenseifner, Gropp, Optimization of Collective Communication
-//! Operations in MPICH, IJHPCA 19(1) 2005. What a reduction computes takes no time here.
+//! Operations in MPICH, IJHPCA 19(1) 2005. What a reduction computes takes the time that
+//! [`Request::reduce_bytes_per_second`] says, after each message that is added up.
 //!
 //! The steps of a rank are blocking, as in `MPI_Sendrecv`: the sends and receives of one begin when
 //! those of the one before have ended. The double tree is a pipeline: its receives are posted at
@@ -98,6 +99,7 @@ impl Collective {
                 Algorithm::RecursiveDoubling,
                 Algorithm::Rabenseifner,
                 Algorithm::DoubleTree,
+                Algorithm::Hierarchical,
             ],
             Self::AllGather => &[Algorithm::Ring, Algorithm::Bruck],
             Self::ReduceScatter => &[Algorithm::Ring, Algorithm::Pairwise],
@@ -159,11 +161,14 @@ pub enum Algorithm {
     Pairwise,
     /// One rank with all others at once.
     Direct,
+    /// Rings within groups, and between those that have the same place in their groups: a
+    /// reduce-scatter within, an all-reduce between, an all-gather within.
+    Hierarchical,
 }
 
 impl Algorithm {
     /// All that there are.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Dissemination,
         Self::Binomial,
         Self::Ring,
@@ -173,6 +178,7 @@ impl Algorithm {
         Self::Bruck,
         Self::Pairwise,
         Self::Direct,
+        Self::Hierarchical,
     ];
 
     /// Its name, as users write it.
@@ -188,6 +194,7 @@ impl Algorithm {
             Self::Bruck => "bruck",
             Self::Pairwise => "pairwise",
             Self::Direct => "direct",
+            Self::Hierarchical => "hierarchical",
         }
     }
 }
@@ -215,10 +222,16 @@ pub struct Request {
     pub root: u32,
     /// Of the double tree: in how many pieces a half goes.
     pub pieces: u32,
+    /// Of the hierarchical one: how many ranks, one after the other, are a group.
+    pub group_ranks: u32,
+    /// How fast a rank adds what comes to what it has; without it that takes no time.
+    pub reduce_bytes_per_second: Option<u64>,
 }
 
 /// In how many pieces a half goes, if nothing else is said.
 pub const PIECES: u32 = 8;
+/// How many ranks are a group, if nothing else is said.
+pub const GROUP_RANKS: u32 = 8;
 
 impl Request {
     /// In the usual way.
@@ -231,6 +244,8 @@ impl Request {
             bytes,
             root: 0,
             pieces: PIECES,
+            group_ranks: GROUP_RANKS,
+            reduce_bytes_per_second: None,
         }
     }
 }
@@ -261,6 +276,14 @@ pub enum CollectiveError {
     /// A double tree in no pieces, or in too many.
     #[error("a half goes in 1 to 65,536 pieces, not {0}")]
     Pieces(u32),
+    /// Ranks that are no whole number of groups.
+    #[error("{ranks} ranks are no groups of {group_ranks}: a group has a divisor of the ranks")]
+    Groups {
+        /// How many ranks there are.
+        ranks: u32,
+        /// How many a group was to have.
+        group_ranks: u32,
+    },
     /// A graph of too many operations.
     #[error(transparent)]
     Graph(#[from] GraphError),
@@ -322,6 +345,8 @@ fn begin(request: &Request, keeps_parts: bool) -> Result<Plan, CollectiveError> 
         bytes,
         root,
         pieces,
+        group_ranks,
+        reduce_bytes_per_second,
     } = *request;
     if !collective.algorithms().contains(&algorithm) {
         return Err(CollectiveError::NoSuchAlgorithm {
@@ -334,6 +359,10 @@ fn begin(request: &Request, keeps_parts: bool) -> Result<Plan, CollectiveError> 
     }
     if pieces == 0 || pieces > 1 << 16 {
         return Err(CollectiveError::Pieces(pieces));
+    }
+    let is_hierarchical = algorithm == Algorithm::Hierarchical;
+    if is_hierarchical && !(group_ranks > 0 && ranks.is_multiple_of(group_ranks)) {
+        return Err(CollectiveError::Groups { ranks, group_ranks });
     }
     let root = if collective.has_root() { root } else { 0 };
     if root >= ranks {
@@ -348,7 +377,8 @@ fn begin(request: &Request, keeps_parts: bool) -> Result<Plan, CollectiveError> 
         (_, Algorithm::DoubleTree) => (2 * pieces, bytes),
         _ => (ranks, bytes),
     };
-    Ok(Plan::new((ranks, root), blocks, bytes, keeps_parts))
+    let plan = Plan::new((ranks, root), blocks, bytes, keeps_parts);
+    Ok(plan.reducing_at(reduce_bytes_per_second))
 }
 
 /// Adds the operations of a rank to the present one of the plan.
@@ -363,6 +393,7 @@ fn add_rank(plan: &mut Plan, request: &Request, rank: u32) -> Result<(), GraphEr
         (_, Algorithm::RecursiveDoubling) => exchange::recursive_doubling(plan, rank),
         (_, Algorithm::Rabenseifner) => exchange::rabenseifner(plan, rank),
         (_, Algorithm::DoubleTree) => trees::double_tree(plan, rank),
+        (_, Algorithm::Hierarchical) => exchange::hierarchical(plan, rank, request.group_ranks),
         (Collective::AllGather, Algorithm::Bruck) => exchange::gather_bruck(plan, rank),
         (Collective::AllGather, _) => exchange::gather_ring(plan, rank),
         (Collective::ReduceScatter, Algorithm::Pairwise) => exchange::scatter_pairwise(plan, rank),

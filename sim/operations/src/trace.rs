@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::collective::{Algorithm, Collective, CollectiveError, PIECES};
+use crate::collective::{Algorithm, Collective, CollectiveError, GROUP_RANKS, PIECES};
 use crate::graph::{Graph, GraphError};
 use crate::texts::{Texts, shortened};
 
@@ -202,6 +202,10 @@ pub struct Options {
     pub all_to_all: Algorithm,
     /// In how many pieces a half goes through a double tree.
     pub pieces: u32,
+    /// How many ranks are a group of a hierarchical all-reduce.
+    pub group_ranks: u32,
+    /// How fast a rank adds what comes to what it has; without it that takes no time.
+    pub reduce_bytes_per_second: Option<u64>,
     /// What times of computations are multiplied by.
     pub compute_scale: f64,
     /// How many operations a processor does in a second, for computations that count them; without
@@ -218,6 +222,8 @@ impl Default for Options {
             reduce_scatter: usual(Collective::ReduceScatter),
             all_to_all: usual(Collective::AllToAll),
             pieces: PIECES,
+            group_ranks: GROUP_RANKS,
+            reduce_bytes_per_second: None,
             compute_scale: 1.0,
             operations_per_second: None,
         }

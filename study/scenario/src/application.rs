@@ -76,6 +76,12 @@ pub(crate) fn application(
     })
 }
 
+/// How fast ranks add up, if the study says so.
+fn reduce_bytes_per_second(traffic: &Traffic) -> Result<Option<u64>, Absent> {
+    let rate = traffic.reduce_rate.optional()?;
+    Ok(rate.map(|rate| (rate.bits_per_second() / 8.0).round().max(1.0) as u64))
+}
+
 /// The collective operation that is asked for, between all processes if nothing else is said.
 fn request(traffic: &Traffic, (hosts, processes): (u32, u32)) -> Result<Request, Absent> {
     let collective = traffic.collective.get()?;
@@ -86,6 +92,8 @@ fn request(traffic: &Traffic, (hosts, processes): (u32, u32)) -> Result<Request,
         algorithm: traffic.algorithm.optional()?.unwrap_or(usual.algorithm),
         root: traffic.root.get()?,
         pieces: traffic.pieces.get()?,
+        group_ranks: traffic.group_ranks.get()?,
+        reduce_bytes_per_second: reduce_bytes_per_second(traffic)?,
         ..usual
     })
 }
@@ -132,6 +140,7 @@ impl Drawn<'_> {
             let place = match error {
                 CollectiveError::NoSuchAlgorithm { .. } => traffic.algorithm.place(),
                 CollectiveError::Root { .. } => traffic.root.place(),
+                CollectiveError::Groups { .. } => traffic.group_ranks.place(),
                 _ => traffic.collective.place(),
             };
             let told = Diagnostic::error("there is no such collective").at(place);
@@ -252,6 +261,8 @@ impl Drawn<'_> {
             reduce_scatter: self.algorithm(&traffic.reduce_scatter, Collective::ReduceScatter)?,
             all_to_all: self.algorithm(&traffic.all_to_all, Collective::AllToAll)?,
             pieces: traffic.pieces.get()?,
+            group_ranks: traffic.group_ranks.get()?,
+            reduce_bytes_per_second: reduce_bytes_per_second(traffic)?,
             compute_scale: scale,
         })
     }

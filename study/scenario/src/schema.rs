@@ -485,6 +485,7 @@ words!(Algorithm {
     Bruck = "bruck",
     Pairwise = "pairwise",
     Direct = "direct",
+    Hierarchical = "hierarchical",
 });
 
 words!(Placement {
@@ -566,6 +567,18 @@ section! {
             when arrivals = ArrivalKind::Collective;
         pieces: Setting<u32> =
             whole(1, 1 << 16, "in how many pieces a half goes through a double tree").or("8"),
+            when arrivals = ArrivalKind::Collective | ArrivalKind::Chakra | ArrivalKind::Simgrid;
+        group_ranks: Setting<u32> = whole(
+            1,
+            RANKS_MAX,
+            "how many ranks, one after the other, are a group of a hierarchical all-reduce: those \
+            of a host or at a switch",
+        )
+        .or("8"),
+            when arrivals = ArrivalKind::Collective | ArrivalKind::Chakra | ArrivalKind::Simgrid;
+        reduce_rate: Setting<Rate> =
+            rate("how fast a rank adds what comes in a reduction to what it has")
+                .otherwise("that takes no time"),
             when arrivals = ArrivalKind::Collective | ArrivalKind::Chakra | ArrivalKind::Simgrid;
         eager: Setting<u32> = size_or_unlimited(
             MESSAGE_BYTES_MAX as u32 - 1,

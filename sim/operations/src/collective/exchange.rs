@@ -122,28 +122,109 @@ pub(super) fn rabenseifner(plan: &mut Plan, rank: u32) -> Result<(), GraphError>
     folded.end(plan, rank, all)
 }
 
-/// Sums go around: each rank ends with the block of its number.
-pub(super) fn scatter_ring(plan: &mut Plan, rank: u32) -> Result<(), GraphError> {
-    let (to, from) = (plan.behind(rank, 1), plan.before(rank, 1));
-    for step in 1..plan.ranks {
-        plan.send(to, Blocks::one(plan.before(rank, step)))?;
-        let block = plan.before(rank, step + 1);
-        plan.receive(from, Blocks::one(block), Use::Add)?;
-        plan.end_step();
-    }
-    Ok(())
+/// Ranks at equal distances that pass parts of the vector around.
+struct Ring {
+    /// The place of a rank among them, and how many they are.
+    place: u32,
+    size: u32,
+    first_rank: u32,
+    distance: u32,
+    /// The part of the one at place 0 begins there, and each has so many blocks.
+    first_block: u32,
+    part_blocks: u32,
 }
 
-/// The block of each rank's number goes around.
-pub(super) fn gather_ring(plan: &mut Plan, rank: u32) -> Result<(), GraphError> {
-    let (to, from) = (plan.behind(rank, 1), plan.before(rank, 1));
-    for step in 1..plan.ranks {
-        plan.send(to, Blocks::one(plan.before(rank, step - 1)))?;
-        let block = plan.before(rank, step);
-        plan.receive(from, Blocks::one(block), Use::Place)?;
-        plan.end_step();
+impl Ring {
+    /// All ranks, each with a block.
+    const fn of_all(plan: &Plan, rank: u32) -> Self {
+        Self {
+            place: rank,
+            size: plan.ranks,
+            first_rank: 0,
+            distance: 1,
+            first_block: 0,
+            part_blocks: 1,
+        }
     }
-    Ok(())
+
+    /// The place so many before that of the rank.
+    const fn before(&self, distance: u32) -> u32 {
+        (self.place + self.size - distance % self.size) % self.size
+    }
+
+    /// The ranks behind and before.
+    const fn neighbours(&self) -> (u32, u32) {
+        let (behind, before) = ((self.place + 1) % self.size, self.before(1));
+        let first = self.first_rank;
+        (
+            first + behind * self.distance,
+            first + before * self.distance,
+        )
+    }
+
+    const fn part(&self, place: u32) -> Blocks {
+        Blocks::From {
+            first: self.first_block + place * self.part_blocks,
+            count: self.part_blocks,
+        }
+    }
+
+    /// Sums go around: each rank ends with the part of its place.
+    fn scatter(&self, plan: &mut Plan) -> Result<(), GraphError> {
+        let (to, from) = self.neighbours();
+        for step in 1..self.size {
+            plan.send(to, self.part(self.before(step)))?;
+            plan.receive(from, self.part(self.before(step + 1)), Use::Add)?;
+            plan.end_step();
+        }
+        Ok(())
+    }
+
+    /// The part of each rank's place goes around.
+    fn gather(&self, plan: &mut Plan) -> Result<(), GraphError> {
+        let (to, from) = self.neighbours();
+        for step in 1..self.size {
+            plan.send(to, self.part(self.before(step - 1)))?;
+            plan.receive(from, self.part(self.before(step)), Use::Place)?;
+            plan.end_step();
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn scatter_ring(plan: &mut Plan, rank: u32) -> Result<(), GraphError> {
+    Ring::of_all(plan, rank).scatter(plan)
+}
+
+pub(super) fn gather_ring(plan: &mut Plan, rank: u32) -> Result<(), GraphError> {
+    Ring::of_all(plan, rank).gather(plan)
+}
+
+/// Groups of so many ranks; those with the same place in their groups are a rail.
+pub(super) fn hierarchical(plan: &mut Plan, rank: u32, group_ranks: u32) -> Result<(), GraphError> {
+    let groups = plan.ranks / group_ranks;
+    let (group, place) = (rank / group_ranks, rank % group_ranks);
+    let group_ring = Ring {
+        place,
+        size: group_ranks,
+        first_rank: group * group_ranks,
+        distance: 1,
+        first_block: 0,
+        part_blocks: groups,
+    };
+    // Of the part that the rank has then, each of its rail gets a block.
+    let rail_ring = Ring {
+        place: group,
+        size: groups,
+        first_rank: place,
+        distance: group_ranks,
+        first_block: place * groups,
+        part_blocks: 1,
+    };
+    group_ring.scatter(plan)?;
+    rail_ring.scatter(plan)?;
+    rail_ring.gather(plan)?;
+    group_ring.gather(plan)
 }
 
 /// All send what they have to the root.

@@ -1,6 +1,6 @@
 //! What a generator says of each rank, and what becomes of it in the graph.
 
-use crate::graph::{After, Builder, Graph, GraphError, Operation};
+use crate::graph::{After, Builder, Graph, GraphError, Kind, Operation};
 
 /// Which blocks of the vector a message carries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -58,6 +58,7 @@ pub(super) struct Plan {
     /// Into how many blocks the vector is cut.
     pub(super) blocks: u32,
     bytes: u64,
+    reduce_bytes_per_second: Option<u64>,
     parts: Option<Vec<Part>>,
     /// Operations of the step before, and of the present one.
     before: Vec<u32>,
@@ -80,11 +81,20 @@ impl Plan {
             root,
             blocks,
             bytes,
+            reduce_bytes_per_second: None,
             parts: keeps_parts.then(Vec::new),
             before: Vec::new(),
             present: Vec::new(),
             round: 1,
             rounds: Vec::new(),
+        }
+    }
+
+    /// A rank adds up so many bytes in a second; in no time if nothing is said.
+    pub(super) fn reducing_at(self, reduce_bytes_per_second: Option<u64>) -> Self {
+        Self {
+            reduce_bytes_per_second,
+            ..self
         }
     }
 
@@ -238,9 +248,12 @@ impl Plan {
         usage: Option<Use>,
         after: &[u32],
     ) -> Result<u32, GraphError> {
-        let operation = Operation {
-            peer: self.behind(operation.peer, self.root),
-            ..operation
+        let operation = match operation.kind {
+            Kind::Compute => operation,
+            Kind::Send | Kind::Receive => Operation {
+                peer: self.behind(operation.peer, self.root),
+                ..operation
+            },
         };
         let place = self.builder.add(operation)?;
         for other in after {
@@ -249,7 +262,23 @@ impl Plan {
         self.parts
             .iter_mut()
             .for_each(|parts| parts.push(Part { blocks, usage }));
-        Ok(place)
+        match usage {
+            Some(Use::Add) => self.reduce(operation.amount, blocks, place),
+            _ => Ok(place),
+        }
+    }
+
+    /// What has come is added up, where that takes time: the place of what ends then.
+    fn reduce(&mut self, bytes: u64, blocks: Blocks, received: u32) -> Result<u32, GraphError> {
+        let rate = self.reduce_bytes_per_second.filter(|rate| *rate > 0);
+        let nanoseconds = rate.map_or(0, |rate| {
+            let exact = u128::from(bytes) * 1_000_000_000 + u128::from(rate / 2);
+            u64::try_from(exact / u128::from(rate)).unwrap_or(u64::MAX)
+        });
+        match nanoseconds {
+            0 => Ok(received),
+            _ => self.add(Operation::compute(nanoseconds), blocks, None, &[received]),
+        }
     }
 
     pub(super) fn next_rank(&mut self) {

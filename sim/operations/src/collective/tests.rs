@@ -21,13 +21,20 @@ fn requests(bytes: u64) -> impl Iterator<Item = Request> {
         RANKS.into_iter().flat_map(move |ranks| {
             let roots = [0, ranks / 2, ranks - 1].into_iter();
             let roots = roots.take(if collective.has_root() { 3 } else { 1 });
-            roots.map(move |root| Request {
+            let groups = (1..=ranks).filter(move |group_ranks| ranks.is_multiple_of(*group_ranks));
+            let is_hierarchical = algorithm == Algorithm::Hierarchical;
+            let groups = groups.take(if is_hierarchical { usize::MAX } else { 1 });
+            let pairs = groups
+                .flat_map(move |group_ranks| roots.clone().map(move |root| (group_ranks, root)));
+            pairs.map(move |(group_ranks, root)| Request {
                 collective,
                 algorithm,
                 ranks,
                 bytes,
                 root,
                 pieces: 3,
+                group_ranks,
+                reduce_bytes_per_second: None,
             })
         })
     })
@@ -226,6 +233,7 @@ fn operations_say_their_round() {
         let request = Request {
             algorithm,
             pieces: 3,
+            group_ranks: 4,
             ..Request::usual(collective, ranks, 4_096)
         };
         let graph = graph(&request).expect("it is right");
@@ -233,9 +241,11 @@ fn operations_say_their_round() {
         let number = |it: &std::sync::Arc<str>| it.strip_prefix("round ")?.parse::<u32>().ok();
         rounds.filter_map(number).max()
     };
-    use Algorithm::{Binomial, DoubleTree, Rabenseifner, RecursiveDoubling, Ring};
+    use Algorithm::{Binomial, DoubleTree, Hierarchical, Rabenseifner, RecursiveDoubling, Ring};
     for (algorithm, ranks, rounds) in [
         (Ring, 6, Some(10)),
+        // Three rounds within groups of four, one between two of them, and as many again.
+        (Hierarchical, 8, Some(8)),
         (RecursiveDoubling, 8, Some(3)),
         // Those beyond a power of two give what they have before, and get the result behind.
         (RecursiveDoubling, 9, Some(5)),
@@ -299,7 +309,9 @@ fn every_rank_sends_the_bytes_of_the_literature() {
                 let is_source = request.collective == Collective::Scatter;
                 assert_eq!(of_root, if is_source { total } else { 0 }, "{request:?}");
             }
-            (Collective::AllReduce, Algorithm::Ring) => each(2 * n / p * (p - 1)),
+            (Collective::AllReduce, Algorithm::Ring | Algorithm::Hierarchical) => {
+                each(2 * n / p * (p - 1));
+            }
             (Collective::AllReduce, Algorithm::RecursiveDoubling) => {
                 assert_eq!(
                     total,
@@ -369,6 +381,11 @@ fn at_loggops_it_takes_what_the_closed_form_says() {
                 Some(2 * (1..=down).map(|level| alone(n >> level)).sum::<u64>())
             }
             (Collective::AllReduce, Algorithm::Ring) => Some(steps(2 * (p - 1), n / p)),
+            (_, Algorithm::Hierarchical) => {
+                let group = u64::from(request.group_ranks);
+                let rail = p / group;
+                Some(steps(2 * (group - 1), n / group) + steps(2 * (rail - 1), n / p))
+            }
             (_, Algorithm::Ring) => Some(steps(p - 1, n / p)),
             (Collective::AllGather, Algorithm::Bruck) => {
                 let sent = (0..up).map(|step| (n / p) * (1 << step).min(p - (1 << step)));
@@ -406,6 +423,45 @@ fn at_loggops_it_takes_what_the_closed_form_says() {
             "{request:?}: {least} <= {end} <= {most}"
         );
     }
+}
+
+#[test]
+fn what_is_added_up_takes_the_time_of_its_bytes() {
+    let parameters = Parameters {
+        eager_bytes: u64::MAX,
+        ..Parameters::default()
+    };
+    let (ranks, bytes) = (8, 8_000);
+    let end = |collective, algorithm, reduce_bytes_per_second| {
+        let request = Request {
+            algorithm,
+            group_ranks: 4,
+            reduce_bytes_per_second,
+            ..Request::usual(collective, ranks, bytes)
+        };
+        let graph = graph(&request).expect("it is right");
+        assert_eq!(check(&graph), []);
+        let outcome = replay(&graph, &parameters).expect("short enough");
+        assert_eq!(outcome.stalled, None);
+        outcome.end().picoseconds() / 1000
+    };
+    use Algorithm::{Binomial, Hierarchical, Pairwise, Rabenseifner, RecursiveDoubling, Ring};
+    // Of the bytes, 1 ns each, so many are added up one after the other.
+    for (collective, algorithm, added) in [
+        (Collective::AllReduce, Ring, 7 * 1_000),
+        (Collective::AllReduce, RecursiveDoubling, 3 * 8_000),
+        (Collective::AllReduce, Rabenseifner, 4_000 + 2_000 + 1_000),
+        (Collective::AllReduce, Hierarchical, 3 * 2_000 + 1_000),
+        (Collective::ReduceScatter, Pairwise, 7 * 1_000),
+        (Collective::Reduce, Binomial, 3 * 8_000),
+        (Collective::AllGather, Ring, 0),
+    ] {
+        let at_once = end(collective, algorithm, None);
+        let added_up = end(collective, algorithm, Some(1_000_000_000));
+        assert_eq!(added_up, at_once + added, "{collective} by {algorithm}");
+    }
+    let tree = |rate| end(Collective::AllReduce, Algorithm::DoubleTree, rate);
+    assert!(tree(Some(1_000_000_000)) > tree(None));
 }
 
 /// When the last rank of a broadcast has it, by recursion over the tree: a rank's k-th send begins
@@ -481,12 +537,22 @@ fn what_cannot_be_is_refused() {
     let refused = |request: &Request| graph(request).expect_err("it is wrong").to_string();
     assert_eq!(
         refused(&request),
-        "there is no all-reduce by bruck: it is ring, recursive-doubling, rabenseifner, double-tree"
+        "there is no all-reduce by bruck: it is ring, recursive-doubling, rabenseifner, double-tree, \
+         hierarchical"
     );
     let none = Request::usual(Collective::Barrier, 0, 0);
     assert_eq!(
         refused(&none),
         "a collective has 1 to 16777216 ranks, not 0"
+    );
+    let uneven = Request {
+        algorithm: Algorithm::Hierarchical,
+        group_ranks: 4,
+        ..Request::usual(Collective::AllReduce, 6, 0)
+    };
+    assert_eq!(
+        refused(&uneven),
+        "6 ranks are no groups of 4: a group has a divisor of the ranks"
     );
     let nobody = Request {
         root: 2,

@@ -227,6 +227,8 @@ impl Expansion<'_> {
         let request = Request {
             algorithm: self.options.algorithm(collective),
             pieces: self.options.pieces,
+            group_ranks: self.options.group_ranks,
+            reduce_bytes_per_second: self.options.reduce_bytes_per_second,
             root,
             ..Request::usual(collective, members.len() as u32, bytes)
         };
