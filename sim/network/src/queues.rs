@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 
 use viaduct_engine::{EventId, EventQueue, Time, prefetch, prefetch_all};
 
-use self::server::{Happening, Server, Visit};
+use self::server::{Server, Visit};
 use crate::fluid::{FlowDemand, FlowId, ResourceId};
 use crate::journeys::FlowName;
 
@@ -106,46 +106,64 @@ pub(crate) struct Queues {
     first_bus: u32,
     passages: Vec<Passage>,
     free: Vec<FlowId>,
-    /// The last message of each flow that is in some queue, but for those whose first queue keeps
-    /// that: it keeps one.
-    last: BTreeMap<FlowKey, FlowId>,
+    /// The places of all passages.
+    places: Vec<Place>,
+    /// By queue, the last message of a flow that begins there.
+    newest: Vec<Newest>,
+    /// That of other flows, and where they begin.
+    newest_of_others: BTreeMap<FlowKey, (FlowId, ResourceId)>,
+}
+
+/// Of the flows that begin at one queue, the last message of one that is in some queue. Hardly ever
+/// there are two at once.
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    flow: FlowKey,
+    message: FlowId,
+    /// How many flows that begin here are kept elsewhere.
+    others: u32,
 }
 
 /// A message on its way through its queues.
 #[derive(Debug)]
 struct Passage {
     tag: u32,
-    wire_bytes: f64,
-    scale: f64,
     is_active: bool,
     /// Whether its sender is done with it.
     is_gone: bool,
     /// Whether its head's coming to the last queue is to be told.
     owes_head: bool,
+    /// Its places: the first, how many there are, and how many there may be.
+    first: u32,
+    count: u32,
+    room: u32,
     /// Places that know of it, and those that keep its sender.
     entered: u32,
     senders: u32,
-    places: Vec<Place>,
-    /// Its end, counted as `served_at` is, and its leaving its sender are not before.
-    end_min: Time,
-    gone_min: Time,
-    /// The latest time at which a queue has served it, less the distance to that queue.
-    served_at: Time,
-    /// When its head is at the place that knows of it last, or will be at the next.
-    head_at: Time,
-    event: EventId,
-    flow: Option<FlowKey>,
     /// The message of its flow before it, and that behind it.
     ahead: FlowId,
     behind: FlowId,
+    event: EventId,
+    /// Its end, counted as if its head had been at each place when it began, is not before; nor is
+    /// its leaving its sender.
+    end_min: Time,
+    gone_min: Time,
+    /// Before which nobody needs to hear of its end: its last byte is where it goes after that.
+    told_min: Time,
+    /// When its head is at the place that knows of it last, or will be at the next.
+    head_at: Time,
+    flow: Option<FlowKey>,
 }
 
 /// A queue on the way of a message.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     stop: Stop,
-    /// When its head is here, once that is known.
-    enters: Time,
+    /// What it has to serve, and how long that takes if nobody else is there.
+    bytes: f64,
+    alone: Time,
+    /// When the message's head is here, once that is known; at the end, when it has been served.
+    at: Time,
     /// The level of the queue at which it will have been served; before it has entered
     /// [`NOT_ENTERED`], and afterwards [`SERVED`].
     finish: f64,
@@ -158,12 +176,15 @@ const SERVED: f64 = f64::INFINITY;
 impl Queues {
     /// Queues with the given rates, bytes a picosecond; those from `first_bus` on are buses.
     pub(crate) fn new(rates: impl Iterator<Item = f64>, first_bus: u32) -> Self {
+        let servers: Vec<Server> = rates.map(Server::new).collect();
         Self {
-            servers: rates.map(Server::new).collect(),
+            newest: vec![Newest::NONE; servers.len()],
+            servers,
             first_bus,
             passages: Vec::new(),
             free: Vec::new(),
-            last: BTreeMap::new(),
+            places: Vec::new(),
+            newest_of_others: BTreeMap::new(),
         }
     }
 
@@ -188,7 +209,7 @@ impl Queues {
         self.enter_rest(id);
         let passage = self.passage(id);
         let next = if passage.is_gone {
-            passage.told_min()
+            passage.told_min
         } else {
             passage.gone_min
         };
@@ -214,31 +235,28 @@ impl Queues {
         let passage = self.passage(id);
         if passage.owes_head && passage.has_entered_all() {
             passage.owes_head = false;
-            let head = passage.head_as_if_begun();
+            let head = self.head_as_if_begun(id);
             self.wake(queue, id);
             return (tag, Step::Head(head));
         }
         if !passage.is_gone && passage.entered >= passage.senders {
-            let senders = passage.senders as usize;
-            let gone = passage.gone_min;
+            let (senders, gone) = (passage.senders, passage.gone_min);
             let gone = self.look(id, senders, now).max(gone);
             if gone <= now {
                 let passage = self.passage(id);
                 passage.is_gone = true;
-                next = next.min(passage.told_min()).max(now);
+                next = next.min(passage.told_min).max(now);
                 passage.event = queue.schedule(next, E::from(id));
                 return (tag, Step::Gone);
             }
             next = next.min(gone);
         } else if passage.has_entered_all() {
-            let (places, told) = (passage.places.len(), passage.told_min());
-            let end = self.look(id, places, now).max(told);
+            let (count, told) = (passage.count, passage.told_min);
+            let leaves_sender = passage.senders == count;
+            let end = self.look(id, count, now).max(told);
             if end <= now {
-                let passage = self.passage(id);
-                let served = Step::Served {
-                    at: passage.served_at.max(passage.end_min),
-                    leaves_sender: passage.senders as usize == places,
-                };
+                let at = self.served_as_if_begun(id);
+                let served = Step::Served { at, leaves_sender };
                 self.remove(queue, id);
                 return (tag, served);
             }
@@ -270,16 +288,17 @@ impl Queues {
             if passage.head_at > now {
                 return passage.head_at;
             }
-            if self.passage(ahead).entered <= place {
+            let before = self.passage(ahead);
+            if before.entered <= place {
                 return Time::MAX;
             }
-            let leaves = self.look_at(ahead, place as usize, now);
+            let index = before.first + place;
+            let leaves = self.look_at(index, now);
             if leaves > now {
                 return leaves;
             }
-            let passage = self.passage(id);
-            passage.head_at = now;
-            self.enter(id);
+            self.passage(id).head_at = now;
+            self.enter_up_to(id, place + 1);
             self.wake_waiting(queue, behind);
         }
     }
@@ -287,81 +306,92 @@ impl Queues {
     /// A message's head meets no earlier message of its flow any more: all its queues hear when it
     /// comes.
     fn enter_rest(&mut self, id: FlowId) {
-        while !self.passage(id).has_entered_all() {
-            self.enter(id);
-        }
+        let count = self.passage(id).count;
+        self.enter_up_to(id, count);
     }
 
-    /// The next queue of a message hears when its head comes.
+    /// The next queues of a message hear when its head comes, until so many have.
     #[inline]
-    fn enter(&mut self, id: FlowId) {
+    fn enter_up_to(&mut self, id: FlowId, entered: u32) {
         let passage = &mut self.passages[id.0 as usize];
-        let index = passage.entered as usize;
-        let (at, stop) = (passage.head_at, passage.places[index].stop);
-        passage.places[index].enters = at;
-        passage.entered += 1;
-        if let Some(next) = passage.places.get(index + 1) {
-            passage.head_at = at + next.stop.offset.saturating_sub(stop.offset);
+        let places = &mut self.places[passage.first as usize..][..passage.count as usize];
+        for index in passage.entered..entered {
+            let at = passage.head_at;
+            let place = &mut places[index as usize];
+            place.at = at;
+            let Stop { resource, offset } = place.stop;
+            if let Some(next) = places.get(index as usize + 1) {
+                passage.head_at = at + next.stop.offset.saturating_sub(offset);
+            }
+            let visit = Visit(passage.first + index);
+            self.servers[resource.0 as usize].expect(at, visit);
         }
-        let bytes = passage.work(stop.resource.0 >= self.first_bus);
-        let visit = Visit {
-            message: id,
-            place: index as u32,
-        };
-        self.servers[stop.resource.0 as usize].expect(at, bytes, visit);
+        passage.entered = entered;
     }
 
     /// When the last of some places at the start of a message's way will have served it, at the
     /// earliest; a time that is not after `now` if all have.
     #[inline]
-    fn look(&mut self, id: FlowId, places: usize, now: Time) -> Time {
+    fn look(&mut self, id: FlowId, places: u32, now: Time) -> Time {
+        let first = self.passage(id).first;
         let mut last = Time::ZERO;
-        for place in 0..places {
-            last = last.max(self.look_at(id, place, now));
+        for index in first..first + places {
+            last = last.max(self.look_at(index, now));
         }
         last
     }
 
-    /// As [`Queues::look`], of one place.
+    /// As [`Queues::look`], of one place of all.
     #[inline]
-    fn look_at(&mut self, id: FlowId, place: usize, now: Time) -> Time {
-        let place_of = |passages: &[Passage]| passages[id.0 as usize].places[place];
-        let Place { stop, finish, .. } = place_of(&self.passages);
-        if finish == SERVED {
+    fn look_at(&mut self, index: u32, now: Time) -> Time {
+        let place = &self.places[index as usize];
+        if place.finish == SERVED {
             return Time::ZERO;
         }
-        self.work_out(stop.resource, now);
-        let Place { enters, finish, .. } = place_of(&self.passages);
-        if finish == SERVED {
-            return Time::ZERO;
+        let server = &mut self.servers[place.stop.resource.0 as usize];
+        server.work_out(&mut self.places, now);
+        let place = &self.places[index as usize];
+        if place.finish == SERVED {
+            Time::ZERO
+        } else if place.finish == NOT_ENTERED {
+            place.at + place.alone
+        } else {
+            server.leaves(place.finish)
         }
-        let server = &self.servers[stop.resource.0 as usize];
-        if finish == NOT_ENTERED {
-            let is_bus = stop.resource.0 >= self.first_bus;
-            return enters + server.alone(self.passages[id.0 as usize].work(is_bus));
-        }
-        server.leaves(finish)
     }
 
     /// Works out what has happened at a queue until now.
     #[inline]
-    fn work_out(&mut self, resource: ResourceId, now: Time) {
+    fn work_out(&mut self, resource: ResourceId, now: Time) -> &mut Server {
         let server = &mut self.servers[resource.0 as usize];
-        while let Some(happening) = server.next(now) {
-            match happening {
-                Happening::Entered(visit, finish) => {
-                    let passage = &mut self.passages[visit.message.0 as usize];
-                    passage.places[visit.place as usize].finish = finish;
-                }
-                Happening::Served(visit, at) => {
-                    let passage = &mut self.passages[visit.message.0 as usize];
-                    let place = &mut passage.places[visit.place as usize];
-                    place.finish = SERVED;
-                    let at = at.saturating_sub(place.stop.offset);
-                    passage.served_at = passage.served_at.max(at);
-                }
-            }
-        }
+        server.work_out(&mut self.places, now);
+        server
+    }
+
+    /// The places of a message.
+    #[inline]
+    fn places_of(&self, id: FlowId) -> &[Place] {
+        let passage = &self.passages[id.0 as usize];
+        &self.places[passage.first as usize..][..passage.count as usize]
+    }
+
+    /// Of a message that all its queues have served: when they would have, had its head been in all
+    /// of them when it began.
+    #[inline]
+    fn served_as_if_begun(&self, id: FlowId) -> Time {
+        let served = |place: &Place| place.at.saturating_sub(place.stop.offset);
+        let end_min = self.passages[id.0 as usize].end_min;
+        self.places_of(id)
+            .iter()
+            .map(served)
+            .fold(end_min, Time::max)
+    }
+
+    /// Of one whose head has come to its last queue, or is known to: when it would have begun.
+    fn head_as_if_begun(&self, id: FlowId) -> Time {
+        let last = self.places_of(id).last();
+        let offset = last.map_or(Time::ZERO, |last| last.stop.offset);
+        self.passages[id.0 as usize].head_at.saturating_sub(offset)
     }
 
     /// A message is looked at before time moves on.
@@ -385,26 +415,38 @@ impl Queues {
             self.passages.push(Passage::EMPTY);
             FlowId(self.passages.len() as u32 - 1)
         });
-        let demand = &passing.demand;
+        let count = passing.stops.len() as u32;
         let passage = &mut self.passages[id.0 as usize];
-        passage.places.clear();
-        let places = passing.stops.iter().map(|&stop| Place {
-            stop,
-            enters: Time::MAX,
-            finish: NOT_ENTERED,
-        });
-        passage.places.extend(places);
+        if passage.room < count {
+            (passage.first, passage.room) = (self.places.len() as u32, count);
+            self.places
+                .resize(self.places.len() + count as usize, Place::EMPTY);
+        }
+        let demand = &passing.demand;
+        let (on_link, on_bus) = (demand.wire_bytes, demand.wire_bytes / demand.scale);
+        let places = &mut self.places[passage.first as usize..][..count as usize];
+        for (place, &stop) in places.iter_mut().zip(passing.stops) {
+            let is_bus = stop.resource.0 >= self.first_bus;
+            let bytes = if is_bus { on_bus } else { on_link };
+            *place = Place {
+                stop,
+                bytes,
+                alone: self.servers[stop.resource.0 as usize].alone(bytes),
+                at: Time::MAX,
+                finish: NOT_ENTERED,
+            };
+        }
+        let last = passing.stops.last().map_or(Time::ZERO, |it| it.offset);
         passage.tag = demand.tag;
-        passage.wire_bytes = demand.wire_bytes;
-        passage.scale = demand.scale;
         passage.is_active = true;
+        passage.count = count;
         passage.senders = passing.senders as u32;
         passage.is_gone = passing.senders == passing.stops.len();
         passage.owes_head = false;
         passage.entered = 0;
         passage.end_min = now + passing.unshared;
         passage.gone_min = now + passing.sending;
-        passage.served_at = Time::ZERO;
+        passage.told_min = passage.end_min + last;
         passage.head_at = now;
         passage.flow = passing.flow;
         (passage.ahead, passage.behind) = (NOBODY, NOBODY);
@@ -431,35 +473,38 @@ impl Queues {
     /// A message is the last of its flow now; the one that was.
     #[inline]
     fn come_last(&mut self, flow: FlowKey, id: FlowId) -> Option<FlowId> {
-        let first = self.passages[id.0 as usize].places.first()?.stop.resource;
-        let kept = &mut self.servers[first.0 as usize].last;
-        match kept {
-            Some((key, last)) if *key == flow => Some(core::mem::replace(last, id)),
-            None if self.last.is_empty() => {
-                *kept = Some((flow, id));
-                None
-            }
-            _ => self.last.insert(flow, id),
+        let first = self.places_of(id).first()?.stop.resource;
+        let newest = &mut self.newest[first.0 as usize];
+        if newest.message != NOBODY && newest.flow == flow {
+            return Some(core::mem::replace(&mut newest.message, id));
         }
+        if newest.message == NOBODY && newest.others == 0 {
+            (newest.flow, newest.message) = (flow, id);
+            return None;
+        }
+        let former = self.newest_of_others.insert(flow, (id, first));
+        if let Some((_, first)) = former {
+            self.newest[first.0 as usize].others -= 1;
+        }
+        self.newest[first.0 as usize].others += 1;
+        former.map(|(message, _)| message)
     }
 
     /// The last message of a flow is in no queue any more; the one before it, if it still is.
     #[inline]
     fn go_last(&mut self, id: FlowId, flow: FlowKey, ahead: FlowId) {
-        let Some(first) = self.passages[id.0 as usize].places.first() else {
+        let Some(&Place { stop, .. }) = self.places_of(id).first() else {
             return;
         };
-        let kept = &mut self.servers[first.stop.resource.0 as usize].last;
-        match kept {
-            Some((key, last)) if *key == flow => {
-                if ahead == NOBODY {
-                    *kept = None;
-                } else {
-                    *last = ahead;
-                }
+        let newest = &mut self.newest[stop.resource.0 as usize];
+        if newest.message != NOBODY && newest.flow == flow {
+            newest.message = ahead;
+        } else if ahead != NOBODY {
+            if let Some((message, _)) = self.newest_of_others.get_mut(&flow) {
+                *message = ahead;
             }
-            _ if ahead == NOBODY => drop(self.last.remove(&flow)),
-            _ => drop(self.last.insert(flow, ahead)),
+        } else if let Some((_, first)) = self.newest_of_others.remove(&flow) {
+            self.newest[first.0 as usize].others -= 1;
         }
     }
 
@@ -478,7 +523,7 @@ impl Queues {
     #[inline]
     pub(crate) fn prefetch_path(&self, id: FlowId) -> u32 {
         let passage = &self.passages[id.0 as usize];
-        for place in &passage.places {
+        for place in self.places_of(id) {
             prefetch(&raw const self.servers[place.stop.resource.0 as usize]);
         }
         passage.tag
@@ -498,21 +543,18 @@ impl Queues {
 
     /// Subqueues of a queue that are busy now.
     pub(crate) fn busy_on(&mut self, resource: ResourceId, now: Time) -> u32 {
-        self.work_out(resource, now);
-        self.servers[resource.0 as usize].busy()
+        self.work_out(resource, now).busy()
     }
 
     /// A short transaction takes `time` of a bus away from what it serves.
     pub(crate) fn hold_up(&mut self, bus: ResourceId, time: Time, now: Time) {
-        self.work_out(bus, now);
-        self.servers[bus.0 as usize].hold_up(time, now);
+        self.work_out(bus, now).hold_up(time, now);
     }
 
     /// Works all queues out until now.
     pub(crate) fn work_out_all(&mut self, now: Time) {
         for index in 0..self.servers.len() as u32 {
-            self.work_out(ResourceId(index), now);
-            self.servers[index as usize].account(now);
+            self.work_out(ResourceId(index), now).account(now);
         }
     }
 
@@ -541,64 +583,65 @@ impl Queues {
     /// Memory of all this.
     pub(crate) fn state_bytes(&self) -> usize {
         let spilled: usize = self.servers.iter().map(Server::spilled_bytes).sum();
-        let places: usize = self
-            .passages
-            .iter()
-            .map(|passage| passage.places.capacity() * size_of::<Place>())
-            .sum();
         self.servers.capacity() * size_of::<Server>()
             + spilled
+            + self.newest.capacity() * size_of::<Newest>()
             + self.passages.capacity() * size_of::<Passage>()
-            + places
+            + self.places.capacity() * size_of::<Place>()
     }
+}
+
+impl Newest {
+    const NONE: Self = Self {
+        flow: FlowKey(0),
+        message: NOBODY,
+        others: 0,
+    };
 }
 
 impl Passage {
     const EMPTY: Self = Self {
         tag: 0,
-        wire_bytes: 0.0,
-        scale: 1.0,
         is_active: false,
         is_gone: false,
         owes_head: false,
+        first: 0,
+        count: 0,
+        room: 0,
         entered: 0,
         senders: 0,
-        places: Vec::new(),
-        end_min: Time::ZERO,
-        gone_min: Time::ZERO,
-        served_at: Time::ZERO,
-        head_at: Time::ZERO,
-        event: EventId::NONE,
-        flow: None,
         ahead: NOBODY,
         behind: NOBODY,
+        event: EventId::NONE,
+        end_min: Time::ZERO,
+        gone_min: Time::ZERO,
+        told_min: Time::ZERO,
+        head_at: Time::ZERO,
+        flow: None,
     };
-
-    /// Bytes that a link, or a bus, is to serve.
-    #[inline]
-    fn work(&self, is_bus: bool) -> f64 {
-        if is_bus {
-            self.wire_bytes / self.scale
-        } else {
-            self.wire_bytes
-        }
-    }
 
     #[inline]
     fn has_entered_all(&self) -> bool {
-        self.entered as usize == self.places.len()
+        self.entered == self.count
     }
+}
 
-    /// Of one whose head has come to its last queue, or is known to: when it would have begun.
-    fn head_as_if_begun(&self) -> Time {
-        let last = self.places.last().map_or(Time::ZERO, |it| it.stop.offset);
-        self.head_at.saturating_sub(last)
-    }
+impl Place {
+    const EMPTY: Self = Self {
+        stop: Stop {
+            resource: ResourceId(u32::MAX),
+            offset: Time::ZERO,
+        },
+        bytes: 0.0,
+        alone: Time::ZERO,
+        at: Time::MAX,
+        finish: NOT_ENTERED,
+    };
 
-    /// Before which nobody needs to hear of its end: its last byte is where it goes after that.
+    /// The queue has served the message.
     #[inline]
-    fn told_min(&self) -> Time {
-        let last = self.places.last().map_or(Time::ZERO, |it| it.stop.offset);
-        self.end_min + last
+    fn is_served(&mut self, at: Time) {
+        self.at = at;
+        self.finish = SERVED;
     }
 }

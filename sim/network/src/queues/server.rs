@@ -5,9 +5,11 @@
 //! served when that number has grown by its length. Nothing but entering and leaving changes the
 //! shares; between two of these moments the number grows evenly.
 
+use std::collections::VecDeque;
+
 use viaduct_engine::Time;
 
-use super::{FlowId, FlowKey};
+use super::Place;
 use crate::fluid::whole_above;
 
 /// Members that are looked at one by one to tell when another is served; of more, some.
@@ -16,29 +18,37 @@ const LOOKED_AT: usize = 64;
 /// Part of a picosecond that rounding of sums may make of nothing.
 const NOISE: f64 = 1e-3;
 
-/// A link or bus as a queue.
+/// A link or bus as a queue: two cache lines. A message that meets nobody reads the first alone.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Server {
-    /// Bytes a picosecond; and picoseconds for a byte of each busy subqueue.
-    pub(super) rate: f64,
-    byte: f64,
-    each: f64,
     /// Up to when it is worked out, and up to when what it carries is accounted for.
     until: Time,
     accounted: Time,
-    /// What each busy subqueue has been served since there was none.
-    level: f64,
+    /// The message that comes next; at [`Time::MAX`] if none does.
+    next: Coming,
+    /// Busy subqueues now, and most at once.
+    busy: u32,
+    pub(super) busy_max: u32,
+    /// Bytes a picosecond.
+    pub(super) rate: f64,
     /// Bytes served, of all.
     pub(super) carried: f64,
-    /// Most busy subqueues at once.
-    pub(super) busy_max: u32,
-    /// The first message of each busy subqueue: the one that is served first is the last.
-    members: Vec<Member>,
-    /// Those whose heads are on their way here, in order, behind some that have come.
-    coming: Vec<Coming>,
-    come: u32,
-    /// The last message of a flow that is in some queue, and came to this one first.
-    pub(super) last: Option<(FlowKey, FlowId)>,
+
+    /// Picoseconds for a byte.
+    byte: f64,
+    /// What each busy subqueue has been served since there was none.
+    level: f64,
+    /// The first message of each busy subqueue: the one that is served first, if there is any, and
+    /// the others, the last of which is served next.
+    first: Member,
+    others: Vec<Member>,
+    /// Those that come behind the next one, in order, once there were any.
+    #[expect(
+        clippy::box_collection,
+        reason = "a word in place of four, which most messages do not need"
+    )]
+    later: Option<Box<VecDeque<Coming>>>,
 }
 
 /// A message that a queue serves.
@@ -53,151 +63,184 @@ struct Member {
 #[derive(Clone, Copy, Debug)]
 struct Coming {
     at: Time,
-    bytes: f64,
     visit: Visit,
 }
 
-/// A message at a queue: the place of that on its way.
+/// A message at a queue: the number of that place among all places of all messages.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Visit {
-    pub(super) message: FlowId,
-    pub(super) place: u32,
+pub(super) struct Visit(pub(super) u32);
+
+impl Visit {
+    #[inline]
+    fn of(self, places: &mut [Place]) -> &mut Place {
+        &mut places[self.0 as usize]
+    }
 }
 
-/// What happened at a queue.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Happening {
-    /// A message has entered: the level at which it will have been served.
-    Entered(Visit, f64),
-    /// A message has been served, at some time.
-    Served(Visit, Time),
+impl Coming {
+    const NOBODY: Self = Self {
+        at: Time::MAX,
+        visit: Visit(u32::MAX),
+    };
 }
 
 impl Server {
     pub(super) fn new(rate: f64) -> Self {
         Self {
-            rate,
-            byte: 1.0 / rate,
-            each: 1.0 / rate,
             until: Time::ZERO,
             accounted: Time::ZERO,
-            level: 0.0,
-            carried: 0.0,
+            next: Coming::NOBODY,
+            busy: 0,
             busy_max: 0,
-            members: Vec::new(),
-            coming: Vec::new(),
-            come: 0,
-            last: None,
+            rate,
+            carried: 0.0,
+            byte: 1.0 / rate,
+            level: 0.0,
+            first: Member {
+                finish: 0.0,
+                visit: Coming::NOBODY.visit,
+            },
+            others: Vec::new(),
+            later: None,
         }
     }
 
     /// A message's head will be here at a time that is not past.
     #[inline]
-    pub(super) fn expect(&mut self, at: Time, bytes: f64, visit: Visit) {
+    pub(super) fn expect(&mut self, at: Time, visit: Visit) {
         debug_assert!(at >= self.until, "what has been worked out does not change");
-        let coming = Coming { at, bytes, visit };
-        self.coming.push(coming);
-        // Of those that come at one time the first that was told enters first.
-        let mut place = self.coming.len() - 1;
-        while place > self.come as usize && self.coming[place - 1].at > at {
-            self.coming.swap(place - 1, place);
+        let coming = Coming { at, visit };
+        if self.next.at == Time::MAX {
+            self.next = coming;
+        } else {
+            self.expect_among_others(coming);
+        }
+    }
+
+    #[inline(never)]
+    fn expect_among_others(&mut self, coming: Coming) {
+        let later = self.later.get_or_insert_default();
+        if coming.at < self.next.at {
+            later.push_front(core::mem::replace(&mut self.next, coming));
+            return;
+        }
+        // Of those that come at one time the first that was told enters first; mostly the last that
+        // is told comes last.
+        let mut place = later.len();
+        while place > 0 && later[place - 1].at > coming.at {
             place -= 1;
         }
+        later.insert(place, coming);
     }
 
-    /// When the next one comes.
+    /// Works out what has happened here until now, and notes it at the places of messages.
     #[inline]
-    fn next_comes(&self) -> Time {
-        self.coming
-            .get(self.come as usize)
-            .map_or(Time::MAX, |coming| coming.at)
+    pub(super) fn work_out(&mut self, places: &mut [Place], now: Time) {
+        if self.busy > 0 || self.next.at <= now {
+            self.work_out_more(places, now);
+        }
     }
 
-    /// What happens next, by `now`.
-    #[inline]
-    pub(super) fn next(&mut self, now: Time) -> Option<Happening> {
-        let comes = self.next_comes();
-        if let Some(&Member { finish, visit }) = self.members.last() {
-            let at = self.time_of(finish);
-            if at <= now && at <= comes {
-                self.proceed(at);
-                self.members.pop();
-                // Times are whole picoseconds, and what was served a part of one ago leaves now.
-                self.level = self.level.max(finish);
-                self.count_members();
-                return Some(Happening::Served(visit, at));
+    #[inline(never)]
+    fn work_out_more(&mut self, places: &mut [Place], now: Time) {
+        loop {
+            if self.busy > 0 {
+                let Member { finish, visit } = self.first;
+                let at = self.time_of(finish);
+                if at <= now && at <= self.next.at {
+                    self.proceed(at);
+                    // Times are whole picoseconds, and what was served a part of one ago leaves now.
+                    self.leave(finish);
+                    visit.of(places).is_served(at);
+                    continue;
+                }
             }
+            if self.next.at > now {
+                return;
+            }
+            self.let_in(places, now);
         }
-        if comes > now {
-            return None;
-        }
-        self.proceed(comes);
-        let Coming { bytes, visit, .. } = *self.coming.get(self.come as usize)?;
-        self.come += 1;
-        if self.come as usize == self.coming.len() {
-            self.coming.clear();
-            self.come = 0;
-        }
-        if self.members.is_empty() {
-            let end = comes + after(bytes * self.byte);
-            if end <= now && end <= self.next_comes() {
+    }
+
+    /// The message that comes next enters.
+    #[inline]
+    fn let_in(&mut self, places: &mut [Place], now: Time) {
+        let Coming { at, visit } = self.next;
+        let later = self.later.as_mut().and_then(|later| later.pop_front());
+        self.next = later.unwrap_or(Coming::NOBODY);
+        let place = visit.of(places);
+        if self.busy == 0 {
+            let end = at + place.alone;
+            if end <= now && end <= self.next.at {
                 // It comes and goes, and meets nobody.
                 self.busy_max = self.busy_max.max(1);
-                self.carried += end.saturating_sub(comes).picoseconds() as f64 * self.rate;
+                self.carried += end.saturating_sub(at).picoseconds() as f64 * self.rate;
                 (self.until, self.accounted) = (end, end);
-                return Some(Happening::Served(visit, end));
+                place.is_served(end);
+                return;
             }
         }
-        let finish = self.level + bytes;
-        let member = Member { finish, visit };
-        match self.members.last() {
-            Some(last) if last.finish <= finish => {
-                let index = self.members.partition_point(|it| it.finish > finish);
-                self.members.insert(index, member);
-            }
-            _ => self.members.push(member),
-        }
-        self.busy_max = self.busy_max.max(self.members.len() as u32);
-        self.count_members();
-        Some(Happening::Entered(visit, finish))
+        self.proceed(at);
+        let finish = self.level + place.bytes;
+        place.finish = finish;
+        self.join(Member { finish, visit });
     }
 
-    /// Members have come or gone.
-    #[inline]
-    fn count_members(&mut self) {
-        match self.members.len() {
-            0 => self.level = 0.0,
-            1 => self.each = self.byte,
-            more => self.each = more as f64 * self.byte,
+    /// One more is served.
+    fn join(&mut self, member: Member) {
+        if self.busy == 0 {
+            self.first = member;
+        } else if member.finish < self.first.finish {
+            self.others
+                .push(core::mem::replace(&mut self.first, member));
+        } else {
+            let is_behind = |it: &Member| it.finish > member.finish;
+            let index = self.others.partition_point(is_behind);
+            self.others.insert(index, member);
+        }
+        self.busy += 1;
+        self.busy_max = self.busy_max.max(self.busy);
+    }
+
+    /// The first has been served at a level.
+    fn leave(&mut self, finish: f64) {
+        self.busy -= 1;
+        match self.others.pop() {
+            Some(next) => {
+                self.first = next;
+                self.level = self.level.max(finish);
+            }
+            None => self.level = 0.0,
         }
     }
 
     /// When it has served all up to a level, if nobody enters before.
     #[inline]
     pub(super) fn leaves(&self, finish: f64) -> Time {
-        let ahead = self
-            .members
-            .iter()
-            .rev()
-            .take_while(|member| member.finish < finish)
-            .count();
-        let (len, mut sum) = (self.members.len(), 0.0);
-        let step = ahead.div_ceil(LOOKED_AT).max(1);
-        // Of several that are served one after another, none is served before the first.
-        let mut index = 0;
-        while index < ahead {
-            let width = step.min(ahead - index);
-            sum += (self.members[len - 1 - index].finish - self.level) * width as f64;
-            index += width;
+        let mut sum = 0.0;
+        let mut ahead = 0;
+        if self.first.finish < finish {
+            let rest = self.others.iter().rev();
+            ahead = 1 + rest.take_while(|member| member.finish < finish).count();
+            let step = ahead.div_ceil(LOOKED_AT).max(1);
+            // Of several that are served one after another, none is served before the first.
+            for index in (0..ahead).step_by(step) {
+                let width = step.min(ahead - index);
+                let member = match index {
+                    0 => &self.first,
+                    _ => &self.others[self.others.len() - index],
+                };
+                sum += (member.finish - self.level) * width as f64;
+            }
         }
-        sum += (finish - self.level) * (len - ahead) as f64;
+        sum += (finish - self.level) * (self.busy as usize - ahead) as f64;
         self.until + after(sum * self.byte)
     }
 
     /// Subqueues that are busy now: it has been worked out so far.
     #[inline]
     pub(super) fn busy(&self) -> u32 {
-        self.members.len() as u32
+        self.busy
     }
 
     /// How long it serves so many bytes, nobody else there.
@@ -209,29 +252,38 @@ impl Server {
     /// Serves nobody for so long from now on; it has been worked out so far.
     pub(super) fn hold_up(&mut self, time: Time, now: Time) {
         self.proceed(now);
-        if !self.members.is_empty() {
-            self.level -= time.picoseconds() as f64 / self.each;
+        if self.busy > 0 {
+            self.level -= time.picoseconds() as f64 / self.each();
         }
         self.carried -= self.rate * time.picoseconds() as f64;
     }
 
     /// Memory beside itself.
     pub(super) fn spilled_bytes(&self) -> usize {
-        self.members.capacity() * size_of::<Member>() + self.coming.capacity() * size_of::<Coming>()
+        let later = self.later.as_ref().map_or(0, |later| {
+            size_of::<VecDeque<Coming>>() + later.capacity() * size_of::<Coming>()
+        });
+        self.others.capacity() * size_of::<Member>() + later
+    }
+
+    /// Picoseconds for a byte of each busy subqueue.
+    #[inline]
+    fn each(&self) -> f64 {
+        f64::from(self.busy) * self.byte
     }
 
     /// When the level is so high, if nobody enters or leaves before.
     #[inline]
     fn time_of(&self, finish: f64) -> Time {
-        self.until + after((finish - self.level) * self.each)
+        self.until + after((finish - self.level) * self.each())
     }
 
     /// Serves those that are there until a time before which nothing happens.
     #[inline]
     fn proceed(&mut self, at: Time) {
-        if !self.members.is_empty() {
+        if self.busy > 0 {
             let span = at.saturating_sub(self.until).picoseconds() as f64;
-            self.level += span / self.each;
+            self.level += span / self.each();
         }
         self.account(at);
         self.until = at;
@@ -240,7 +292,7 @@ impl Server {
     /// Accounts for what it has carried up to a time before which nothing happens.
     #[inline]
     pub(super) fn account(&mut self, at: Time) {
-        if !self.members.is_empty() {
+        if self.busy > 0 {
             let span = at.saturating_sub(self.accounted).picoseconds() as f64;
             self.carried += span * self.rate;
         }
@@ -252,4 +304,14 @@ impl Server {
 #[inline]
 fn after(picoseconds: f64) -> Time {
     Time::from_picoseconds(whole_above(picoseconds - NOISE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_two_cache_lines() {
+        assert!(size_of::<Server>() <= 128);
+    }
 }
