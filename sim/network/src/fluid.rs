@@ -602,6 +602,16 @@ fn lesser(rate: f64, share: f64) -> f64 {
 /// The least whole number that is not below, as `ceil` and a cast; without a call to a library.
 #[inline]
 pub(crate) fn whole_above(number: f64) -> u64 {
+    /// From this one on, up to its double, the numbers of this type are one apart.
+    const SPARSE: f64 = (1_u64 << 52) as f64;
+
+    if (0.0..SPARSE).contains(&number) {
+        // A sum among those is the nearest whole one, and its last bits are that number. A cast
+        // takes twice as many instructions, since it minds what is no such number.
+        let sum = number + SPARSE;
+        let nearest = sum.to_bits() - SPARSE.to_bits();
+        return nearest + u64::from(sum - SPARSE < number);
+    }
     let whole = number as u64;
     whole.saturating_add(u64::from((whole as f64) < number))
 }

@@ -112,6 +112,16 @@ pub(crate) struct Queues {
     newest: Vec<Newest>,
     /// That of other flows, and where they begin.
     newest_of_others: BTreeMap<FlowKey, (FlowId, ResourceId)>,
+    /// How long a message took alone at the last link and at the last bus.
+    last_alone: [Alone; 2],
+}
+
+/// How long a queue serves so many bytes, nobody else there.
+#[derive(Clone, Copy, Debug)]
+struct Alone {
+    rate: f64,
+    bytes: f64,
+    time: Time,
 }
 
 /// Of the flows that begin at one queue, the last message of one that is in some queue. Hardly ever
@@ -185,6 +195,7 @@ impl Queues {
             free: Vec::new(),
             places: Vec::new(),
             newest_of_others: BTreeMap::new(),
+            last_alone: [Alone::UNKNOWN; 2],
         }
     }
 
@@ -423,15 +434,25 @@ impl Queues {
                 .resize(self.places.len() + count as usize, Place::EMPTY);
         }
         let demand = &passing.demand;
-        let (on_link, on_bus) = (demand.wire_bytes, demand.wire_bytes / demand.scale);
+        let bytes_on = [demand.wire_bytes, demand.wire_bytes / demand.scale];
         let places = &mut self.places[passage.first as usize..][..count as usize];
         for (place, &stop) in places.iter_mut().zip(passing.stops) {
-            let is_bus = stop.resource.0 >= self.first_bus;
-            let bytes = if is_bus { on_bus } else { on_link };
+            let kind = usize::from(stop.resource.0 >= self.first_bus);
+            let bytes = bytes_on[kind];
+            let server = &self.servers[stop.resource.0 as usize];
+            // Most messages and most queues are like the last.
+            let last = &mut self.last_alone[kind];
+            if (last.rate, last.bytes) != (server.rate, bytes) {
+                *last = Alone {
+                    rate: server.rate,
+                    bytes,
+                    time: server.alone(bytes),
+                };
+            }
             *place = Place {
                 stop,
                 bytes,
-                alone: self.servers[stop.resource.0 as usize].alone(bytes),
+                alone: last.time,
                 at: Time::MAX,
                 finish: NOT_ENTERED,
             };
@@ -589,6 +610,15 @@ impl Queues {
             + self.passages.capacity() * size_of::<Passage>()
             + self.places.capacity() * size_of::<Place>()
     }
+}
+
+impl Alone {
+    /// Nothing, of no queue.
+    const UNKNOWN: Self = Self {
+        rate: f64::NAN,
+        bytes: 0.0,
+        time: Time::ZERO,
+    };
 }
 
 impl Newest {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use viaduct_engine::{EventQueue, Time};
 
-use super::{CROWD_MIN, FlowDemand, FlowId, Fluid, ResourceId};
+use super::{CROWD_MIN, FlowDemand, FlowId, Fluid, ResourceId, whole_above};
 use crate::links::Sharing;
 
 #[derive(Clone, Copy, Debug)]
@@ -424,4 +424,20 @@ fn what_has_nothing_to_move_takes_a_picosecond_in_any_company() {
         let ends = ends(sharing, &plans);
         assert_eq!([ends[0], ends[1], ends[3]], [1.0, 1.0, 2.0], "{sharing:?}");
     }
+}
+
+/// Near whole numbers, halves and the places where the numbers of this type become sparse.
+#[test]
+fn the_least_whole_number_that_is_not_below_is_that() {
+    for exponent in -60..70 {
+        for factor in [1.0, 1.5, 1.75, 3.0, 2.0 + f64::EPSILON, 1.0 - f64::EPSILON] {
+            let number = factor * 2.0_f64.powi(exponent);
+            for number in [number.next_down(), number, number.next_up(), number + 0.5] {
+                assert_eq!(whole_above(number), number.ceil() as u64, "{number}");
+                assert_eq!(whole_above(-number), 0, "{number}");
+            }
+        }
+    }
+    assert_eq!(whole_above(f64::INFINITY), u64::MAX);
+    assert_eq!(whole_above(f64::NAN), 0);
 }

@@ -34,6 +34,12 @@ pub(super) struct Server {
     pub(super) rate: f64,
     /// Bytes served, of all.
     pub(super) carried: f64,
+    /// Those that come behind the next one, in order, once there were any.
+    #[expect(
+        clippy::box_collection,
+        reason = "a word in place of four, which most messages do not need"
+    )]
+    later: Option<Box<VecDeque<Coming>>>,
 
     /// Picoseconds for a byte.
     byte: f64,
@@ -43,12 +49,6 @@ pub(super) struct Server {
     /// the others, the last of which is served next.
     first: Member,
     others: Vec<Member>,
-    /// Those that come behind the next one, in order, once there were any.
-    #[expect(
-        clippy::box_collection,
-        reason = "a word in place of four, which most messages do not need"
-    )]
-    later: Option<Box<VecDeque<Coming>>>,
 }
 
 /// A message that a queue serves.
@@ -94,6 +94,7 @@ impl Server {
             busy_max: 0,
             rate,
             carried: 0.0,
+            later: None,
             byte: 1.0 / rate,
             level: 0.0,
             first: Member {
@@ -101,7 +102,6 @@ impl Server {
                 visit: Coming::NOBODY.visit,
             },
             others: Vec::new(),
-            later: None,
         }
     }
 
@@ -244,7 +244,6 @@ impl Server {
     }
 
     /// How long it serves so many bytes, nobody else there.
-    #[inline]
     pub(super) fn alone(&self, bytes: f64) -> Time {
         after(bytes * self.byte)
     }
