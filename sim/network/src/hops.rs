@@ -88,6 +88,13 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// The number of a place on the way of the same message if it crossed the buses, from 0.
+    ///
+    /// Of one flow some messages may cross them and others not: a number names one queue for all.
+    pub(crate) fn place_on_way(self, place: usize) -> u16 {
+        (place + usize::from(!self.first_bus)) as u16
+    }
+
     /// Buses and links.
     #[must_use]
     pub const fn len(self) -> usize {

@@ -261,7 +261,11 @@ impl Network {
             stops: &self.stops,
             senders: shape.senders(),
             demand: transfer.demand,
-            flow: Some(FlowKey::new(transfer.flow_name(), transfer.class, 0)),
+            flow: Some(FlowKey::new(
+                transfer.flow_name(),
+                transfer.class,
+                shape.place_on_way(0),
+            )),
             unshared: alone.moving,
             sending,
         };
@@ -407,9 +411,8 @@ impl Network {
             alone: Alone::default(),
         };
         demand.tag = id.0;
-        let flow = journey
-            .flow
-            .map(|(flow, class)| FlowKey::new(flow, class, from as u16));
+        let name = journey.flow;
+        let flow_at = |place| name.map(|(flow, class)| FlowKey::new(flow, class, place));
         let queues = match &mut self.apart {
             Some(Apart::Queues(queues)) => queues,
             Some(apart @ (Apart::Frames(_) | Apart::Credits(_))) => {
@@ -428,7 +431,7 @@ impl Network {
                     way: &self.numbers,
                     has_first_bus: part.first_bus,
                     has_last_bus: part.last_bus,
-                    flow,
+                    flow: flow_at(from as u16),
                     brings_head: begun.has_head,
                     may_spread: true,
                 };
@@ -448,7 +451,7 @@ impl Network {
             stops,
             senders: places.len(),
             demand,
-            flow,
+            flow: flow_at(shape.place_on_way(from)),
             unshared,
             sending: unshared,
         };

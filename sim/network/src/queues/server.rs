@@ -149,7 +149,7 @@ impl Server {
                 let at = self.time_of(finish);
                 if at <= now && at <= self.next.at {
                     self.proceed(at);
-                    // Times are whole picoseconds, and what was served a part of one ago leaves now.
+                    // Times are whole picoseconds: what was served a part of one ago leaves now.
                     self.leave(finish);
                     visit.of(places).is_served(at);
                     continue;

@@ -116,6 +116,33 @@ fn flows_of_other_numbers_or_classes_have_subqueues_of_their_own() {
     }
 }
 
+/// As an adapter sends bytes that the processor has written to it.
+fn without_bus(mut transfer: Transfer) -> Transfer {
+    transfer.demand.scale = f64::INFINITY;
+    transfer
+}
+
+#[test]
+fn what_does_not_cross_the_bus_is_in_a_subqueue_of_its_own_whoever_else_sends() {
+    let ends = End {
+        bus_rate: Rate::from_bits_per_second(8e9),
+        ..NO_BUSES
+    };
+    let flow = [
+        (0, transfer((0, 1), 1000, 0)),
+        (10 * BYTE, without_bus(transfer((0, 1), 500, 1))),
+    ];
+    let alone = there(Switching::CutThrough, ends, &flow);
+    // These have nothing to be served, and are on their way as long.
+    let others = [
+        (0, transfer((0, 3), 0, 2)),
+        (0, without_bus(transfer((0, 2), 0, 3))),
+    ];
+    let all = [others, flow].concat();
+    let beside = there(Switching::CutThrough, ends, &all);
+    assert_eq!(beside[..2], alone);
+}
+
 #[test]
 fn what_is_stored_enters_a_queue_with_its_last_byte() {
     // The second has been stored at switch 1 when half of the first has crossed the link behind it:
