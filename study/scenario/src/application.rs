@@ -18,10 +18,11 @@ use crate::section::{Absent, Setting};
 use crate::settings::Settings;
 use crate::trace_files::TraceFiles;
 
-/// The graph of operations that a study has hosts carry out.
+/// The graph of operations that a study has so many hosts carry out, each of which takes messages
+/// of so many bytes.
 pub(crate) fn application(
     settings: &Settings,
-    host_count: u32,
+    (host_count, transfer_max_bytes): (u32, u32),
     drawn: &mut Drawn<'_>,
 ) -> Result<Application, Absent> {
     let (traffic, hosts) = (&settings.traffic, &settings.hosts);
@@ -49,7 +50,7 @@ pub(crate) fn application(
             UNLIMITED => u64::MAX,
             bytes => bytes.into(),
         },
-        piece_bytes: settings.adapter.transfer_max().get()?,
+        piece_bytes: transfer_max_bytes,
         local: local_rate.map(|rate| LocalLink {
             rate,
             latency: local_latency,

@@ -20,14 +20,16 @@ use viaduct_topology::{Topology, Waiting};
 use crate::application;
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};
 use crate::files::Files;
+use crate::host_groups::{self, Group};
 use crate::message_list;
 use crate::network::{self, TopologyCache};
+use crate::preset::Preset;
 use crate::schema::{
-    ArrivalKind, Bus, Coding, CompletionKind, Cpu, IntervalKind, Intervals, Links, NoticeBy,
-    PatternKind, QueueingKind, Run, SizeKind, Sizes, Switches, Traffic, WhenFullKind,
+    ArrivalKind, Bus, Coding, CompletionKind, Cpu, IntervalKind, Intervals, Links, Memory,
+    NoticeBy, PatternKind, QueueingKind, Run, SizeKind, Sizes, Switches, Traffic, WhenFullKind,
 };
 use crate::section::{Absent, Field, Setting, Start};
-use crate::settings::Settings;
+use crate::settings::{Hardware, Settings};
 
 /// Classes of channels that are tried, to find how many a network needs.
 const CLASSES_TRIED: u32 = 16;
@@ -38,33 +40,48 @@ const CLASSES_TRIED: u32 = 16;
 /// settings.
 pub(crate) fn build(
     settings: &mut Settings,
+    groups: &[Group],
     files: &mut Files,
     topologies: &mut TopologyCache,
     diagnostics: &mut Diagnostics,
 ) -> Option<ClusterConfig> {
     complete(settings, diagnostics);
-    let made = configuration(settings, files, topologies, diagnostics);
+    let made = configuration(settings, groups, files, topologies, diagnostics);
     diagnostics.tell(made)
 }
 
 fn configuration(
     settings: &Settings,
+    groups: &[Group],
     files: &mut Files,
     topologies: &mut TopologyCache,
     diagnostics: &mut Diagnostics,
 ) -> Result<ClusterConfig, Absent> {
     // Each part is tried, so that all its errors are said.
     let topology = network::topology(&settings.network, files, topologies, diagnostics);
+    let host = topology
+        .as_ref()
+        .map_err(|absent| *absent)
+        .and_then(|topology| {
+            let completion = settings.hosts.completion.get()?;
+            let common = host(&settings.hardware, completion, MemoryModel::FREE)?;
+            host_groups::by_host(common, groups, completion, topology, diagnostics)
+        });
     let mut drawn = Drawn { files, diagnostics };
     let hosts = hosts(settings, &mut drawn);
     let links = links(&settings.links, topology.as_deref().ok());
     let host_count = topology.as_ref().map(|topology| topology.host_count());
-    let traffic = traffic(settings, host_count.map_err(|absent| *absent), &mut drawn);
+    let cluster = host_count.map_err(|absent| *absent).and_then(|count| {
+        let hosts = host.as_ref().map_err(|absent| *absent)?;
+        let limits = hosts.values().map(|host| host.transfer_max_bytes);
+        Ok((count, limits.min().unwrap_or(u32::MAX)))
+    });
+    let traffic = traffic(settings, cluster, &mut drawn);
     Ok(ClusterConfig {
         topology: topology?,
         links: links?,
         switch: switch(&settings.switches)?,
-        host: host(settings)?.into(),
+        host: host?,
         hosts: hosts?,
         traffic: traffic?,
         // They name links and hosts: `Disturbances` reads them when the network is there.
@@ -121,7 +138,7 @@ fn complete(settings: &mut Settings, diagnostics: &mut Diagnostics) {
         }
     }
     // An adapter without limits has none of these either, unless the study says so.
-    let nic = settings.adapter.native();
+    let nic = settings.hardware.adapter.native();
     if nic.and_then(|nic| nic.moving_per_vi.known()) == Some(UNLIMITED) {
         for key in [
             &mut settings.hosts.prepost,
@@ -263,17 +280,35 @@ fn switch(switches: &Switches) -> Result<SwitchModel, Absent> {
     })
 }
 
-fn host(settings: &Settings) -> Result<HostModel, Absent> {
-    let name = settings.model.name.known();
+/// Hosts of some hardware, whose applications wait in the way that is chosen.
+pub(crate) fn host(
+    hardware: &Hardware,
+    chosen: CompletionKind,
+    memory: MemoryModel,
+) -> Result<HostModel, Absent> {
+    let name = hardware.model.name.known();
     Ok(HostModel {
         name: name.unwrap_or_else(|| "unnamed".to_owned()),
-        processor: processor(&settings.cpu)?,
-        completion: completion(&settings.cpu, settings.hosts.completion.get()?)?,
-        memory: MemoryModel::FREE,
-        bus: bus(&settings.bus)?,
-        mechanism: settings.adapter.mechanism()?,
-        transfer_max_bytes: settings.adapter.transfer_max().get()?,
+        processor: processor(&hardware.cpu)?,
+        completion: completion(&hardware.cpu, chosen)?,
+        memory,
+        bus: bus(&hardware.bus)?,
+        mechanism: hardware.adapter.mechanism()?,
+        transfer_max_bytes: hardware.adapter.transfer_max().get()?,
     })
+}
+
+/// What a preset's hosts spend to register memory; one that says nothing of it registers it at no
+/// cost.
+pub(crate) fn memory(preset: &Preset) -> Result<MemoryModel, Absent> {
+    preset
+        .section::<Memory>()
+        .map_or(Ok(MemoryModel::FREE), |memory| {
+            Ok(MemoryModel {
+                register: memory.register.get()?,
+                register_rate: memory.register_rate.get()?,
+            })
+        })
 }
 
 /// What the processor spends, of studies and of presets.
@@ -337,7 +372,7 @@ fn hosts(settings: &Settings, drawn: &mut Drawn<'_>) -> Result<HostsConfig, Abse
 
 fn traffic(
     settings: &Settings,
-    host_count: Result<u32, Absent>,
+    cluster: Result<(u32, u32), Absent>,
     drawn: &mut Drawn<'_>,
 ) -> Result<TrafficConfig, Absent> {
     let traffic = &settings.traffic;
@@ -345,7 +380,7 @@ fn traffic(
     let arrivals = match traffic.arrivals.get()? {
         ArrivalKind::List => {
             let processes = settings.hosts.processes.get()?;
-            let list = drawn.message_list(&traffic.file, (host_count?, processes))?;
+            let list = drawn.message_list(&traffic.file, (cluster?.0, processes))?;
             let listed = TrafficConfig::listed(list, start(traffic)?, traffic.stop.get()?);
             return Ok(TrafficConfig {
                 reliability: traffic.reliability.get()?,
@@ -356,7 +391,7 @@ fn traffic(
         | ArrivalKind::Chakra
         | ArrivalKind::Simgrid
         | ArrivalKind::Collective => {
-            let application = application::application(settings, host_count?, drawn)?;
+            let application = application::application(settings, cluster?, drawn)?;
             let (start, stop) = (start(traffic)?, traffic.stop.get()?);
             return Ok(TrafficConfig {
                 reliability: traffic.reliability.get()?,

@@ -4,12 +4,12 @@ mod ways;
 
 use viaduct_cluster::bounds::{Fullest, load_bounds};
 use viaduct_cluster::config::{Arrivals, ClusterConfig};
-use viaduct_cluster::workload::{MessageOperation, Pattern, PatternError, SizeDistribution};
+use viaduct_cluster::workload::{MessageOperation, Pattern, PatternError};
 use viaduct_engine::Time;
 use viaduct_hardware::Rate;
 use viaduct_network::{CongestionControl, FlowControl, Queueing, Sharing, WhenFull};
 
-use crate::combinations::{Combination, Refusal, Workload};
+use crate::combinations::{Combination, HostsKind, Refusal, Workload};
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::network::TopologyCache;
 use crate::section::Start;
@@ -39,7 +39,7 @@ pub(crate) fn check(
     let Some(config) = config else { return };
     checker.pattern(config, topologies);
     checker.operations(config);
-    checker.transfer_size(&config.traffic.size);
+    checker.transfer_size(config);
     checker.frames(config);
     checker.buffers(config);
     checker.channels(config);
@@ -130,7 +130,7 @@ impl Checker<'_> {
     /// A link that no NIC can fill: by a slip of bits and bytes an error, else a warning.
     fn link_against_nic(&mut self) {
         let links = &self.settings.links;
-        let nic = self.settings.adapter.native();
+        let nic = self.settings.hardware.adapter.native();
         let nic = nic.and_then(|nic| nic.rate.known());
         let (Some(link), Some(nic)) = (links.host_rate.known(), nic) else {
             return;
@@ -197,7 +197,7 @@ impl Checker<'_> {
 
     /// What the table of combinations says of the messages.
     fn operations(&mut self, config: &ClusterConfig) {
-        let Some(adapter) = self.settings.model.mechanism.known() else {
+        let Some(adapter) = self.settings.hardware.model.mechanism.known() else {
             return;
         };
         let traffic = &config.traffic;
@@ -212,6 +212,11 @@ impl Checker<'_> {
                 is_answered,
                 level: Some(traffic.reliability),
                 disturbance: None,
+                // Those that do not understand each other were refused when they were read.
+                hosts: match config.host.are_alike() {
+                    true => HostsKind::Alike,
+                    false => HostsKind::Groups,
+                },
             });
         let refused = combinations.filter_map(|it| Refusal::of(&it)).next();
         let Some(Refusal { reason, help, .. }) = refused else {
@@ -227,16 +232,18 @@ impl Checker<'_> {
         self.diagnostics.push(error);
     }
 
-    fn transfer_size(&mut self, size: &SizeDistribution) {
-        let transfer_max = self.settings.adapter.transfer_max();
-        let Some(limit) = transfer_max.known() else {
-            return;
-        };
-        let table = transfer_max.table.name;
-        let largest = size.max_bytes();
+    fn transfer_size(&mut self, config: &ClusterConfig) {
+        let limits = config.host.values().map(|host| host.transfer_max_bytes);
+        let limit = limits.min().unwrap_or(u32::MAX);
+        let table = self.settings.hardware.adapter.transfer_max().table.name;
+        let largest = config.traffic.size.max_bytes();
         if largest <= limit {
             return;
         }
+        let who = match config.host.are_alike() {
+            true => "this NIC takes",
+            false => "the NICs of some hosts take",
+        };
         let (traffic, sizes) = (&self.settings.traffic, &self.settings.traffic.sizes);
         let places = [
             sizes.size.given(),
@@ -250,7 +257,7 @@ impl Checker<'_> {
         self.diagnostics.push(
             Diagnostic::error("a message is larger than one descriptor takes")
                 .at(place)
-                .label(format!("up to {largest}; this NIC takes {limit}"))
+                .label(format!("up to {largest}; {who} {limit}"))
                 .help(format!(
                     "send at most {limit}, or raise transfer_max in [{table}]"
                 )),
@@ -601,20 +608,15 @@ impl Checker<'_> {
             / interval.mean_picoseconds();
         let hosts = f64::from(config.topology.host_count());
         let links = &config.links;
-        let nic = config.host.common().mechanism.native();
-        let mut limits = vec![
-            (
-                "the NIC",
-                a_host,
-                nic.map_or(Rate::INFINITE, |nic| nic.rate),
-            ),
-            ("the host's link", a_host, links.host_rate),
-            (
-                "the host's bus",
-                a_host,
-                config.host.common().bus.dma_rate(),
-            ),
-        ];
+        let mut limits = vec![("the host's link", a_host, links.host_rate)];
+        for host in config.host.values() {
+            let nic = host
+                .mechanism
+                .native()
+                .map(|nic| ("the NIC", a_host, nic.rate));
+            limits.extend(nic);
+            limits.push(("the host's bus", a_host, host.bus.dma_rate()));
+        }
         match config.traffic.pattern {
             Pattern::Incast { .. } => {
                 limits.push(("the target's link", a_host * (hosts - 1.0), links.host_rate));
@@ -656,7 +658,9 @@ impl Checker<'_> {
             return;
         };
         let offered = load.size.mean_bytes() * 8e12 / load.interval.mean_picoseconds();
-        let rate = config.host.common().bus.dma_rate();
+        let Some(rate) = slowest_bus(config) else {
+            return;
+        };
         if offered >= rate.bits_per_second() {
             let percent = offered / rate.bits_per_second() * 100.0;
             let (offered, rate) = (rough_rate(offered), rough_rate(rate.bits_per_second()));
@@ -690,6 +694,12 @@ fn straight_line_load(
         crossed / f64::from(switch_links),
         config.links.rate,
     ))
+}
+
+/// The rate of the hosts' slowest bus.
+fn slowest_bus(config: &ClusterConfig) -> Option<Rate> {
+    let rates = config.host.values().map(|host| host.bus.dma_rate());
+    rates.min_by(|one, other| one.bits_per_second().total_cmp(&other.bits_per_second()))
 }
 
 /// A rate with three digits, for messages.

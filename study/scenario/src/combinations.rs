@@ -55,6 +55,20 @@ pub struct Combination {
     pub level: Option<ReliabilityLevel>,
     /// What disturbs it, if anything.
     pub disturbance: Option<Disturbance>,
+    /// Which hosts there are.
+    pub hosts: HostsKind,
+}
+
+/// Which hosts are put together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum HostsKind {
+    /// All are alike.
+    Alike,
+    /// They differ in what each end of a message may have for itself.
+    Groups,
+    /// Their adapters do not understand each other: [`viaduct_hardware::Mechanism::differs_from`]
+    /// says why.
+    Strangers,
 }
 
 /// Why some combinations are refused.
@@ -109,13 +123,30 @@ impl Refusal {
         refuses: |it| it.is_answered && !it.operation.is_heard(),
     };
 
+    /// Hosts of which some cannot take what others send.
+    pub const STRANGERS: Self = Self {
+        reason: "the adapters of some hosts do not understand those of others",
+        help: "name presets of one mechanism for all hosts: viaduct models shows each one's; what \
+               the two ends of a message must agree on (queues, packets, frames) is the same in all",
+        refuses: |it| it.hosts == HostsKind::Strangers,
+    };
+
+    /// Interfaces with endpoints that differ.
+    pub const ALIKE_INTERFACES: Self = Self {
+        reason: "hosts of interfaces with endpoints are all alike",
+        help: "leave [[host_group]] out of the study",
+        refuses: |it| it.adapter == MechanismKind::Endpoints && it.hosts != HostsKind::Alike,
+    };
+
     /// The table.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::NO_VIS,
         Self::OWN_TRANSPORT,
         Self::OWN_MESSAGES,
         Self::UNRELIABLE_READS,
         Self::NO_ANSWERS,
+        Self::STRANGERS,
+        Self::ALIKE_INTERFACES,
     ];
 
     /// Why a combination is refused; none if it runs.

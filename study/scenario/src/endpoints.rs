@@ -7,6 +7,7 @@ use viaduct_hardware::Rate;
 use viaduct_lanai::{Config, Fault, Firmware, Host, LinkModel, Network, Steps, Wiring};
 use viaduct_topology::{HostId, Topology};
 
+use crate::combinations::Refusal;
 use crate::preset::{Preset, load_preset};
 use crate::programs::{self, Lacking, ProgramsError};
 use crate::schema::{Endpoints, HostSide, Interface, InterfaceNetwork, Transport};
@@ -93,6 +94,10 @@ pub fn endpoints_in(
     let refuse = |reason: String| ProgramsError::NoNetwork {
         reason: format!("the study {study}: {reason}"),
     };
+    if !read.config.host.are_alike() {
+        let Refusal { reason, help, .. } = Refusal::ALIKE_INTERFACES;
+        return Err(refuse(format!("{reason}: {help}")));
+    }
     let config = load_endpoints(model, hosts)?;
     let model = match read.given_sharing() {
         Some(sharing) => LinkModel::Shared(sharing, read.config.links.switching),

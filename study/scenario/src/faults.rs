@@ -5,7 +5,7 @@ mod line;
 
 use viaduct_cluster::background;
 use viaduct_cluster::faults::{Detection, Fault, Links, Slowness};
-use viaduct_topology::{HostId, LinkId, Node, Topology};
+use viaduct_topology::{HostId, LinkId, Node, SwitchId, Topology};
 
 use crate::build::{Drawn, picoseconds};
 use crate::diagnostics::{Diagnostic, Diagnostics, Place, excerpt};
@@ -200,11 +200,7 @@ fn named_links(text: &str, topology: &Topology) -> Result<Links, String> {
         return Ok(Links::Between(Node::Host(host), switch));
     }
     if let Some(name) = text.strip_prefix("switch ") {
-        let found = node(name, topology)?;
-        return match found {
-            Node::Switch(_) => Ok(Links::Of(found)),
-            Node::Host(_) => Err(format!("{} is no switch", excerpt(name.trim()))),
-        };
+        return switch(name, topology).map(|found| Links::Of(Node::Switch(found)));
     }
     let (ends, is_one_way) = match (text.split_once("<->"), text.split_once("->")) {
         (Some(ends), _) => (ends, false),
@@ -226,12 +222,28 @@ fn named_links(text: &str, topology: &Topology) -> Result<Links, String> {
     })
 }
 
+/// The switch of a name.
+pub(crate) fn switch(name: &str, topology: &Topology) -> Result<SwitchId, String> {
+    match node(name, topology)? {
+        Node::Switch(switch) => Ok(switch),
+        Node::Host(_) => Err(format!("{} is no switch", excerpt(name.trim()))),
+    }
+}
+
+/// The host of a name.
+pub(crate) fn host(name: &str, topology: &Topology) -> Result<HostId, String> {
+    match node(name, topology)? {
+        Node::Host(host) => Ok(host),
+        Node::Switch(_) => Err(format!("{} is no host", excerpt(name.trim()))),
+    }
+}
+
 /// The host or switch of a name.
 fn node(name: &str, topology: &Topology) -> Result<Node, String> {
     let name = name.trim();
     let hosts = (0..topology.host_count()).map(|host| Node::Host(HostId(host)));
     let switches = 0..topology.switch_count();
-    let switches = switches.map(|switch| Node::Switch(viaduct_topology::SwitchId(switch)));
+    let switches = switches.map(|switch| Node::Switch(SwitchId(switch)));
     let is_it = |node: &Node| topology.node_name(*node) == name;
     hosts.chain(switches).find(is_it).ok_or_else(|| {
         let example = topology.link_name(LinkId(0));

@@ -50,6 +50,7 @@ mod faults;
 mod figure;
 mod files;
 mod foreign;
+mod host_groups;
 mod inherit;
 mod keys;
 mod message_list;

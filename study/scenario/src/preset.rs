@@ -306,38 +306,36 @@ fn needs(mechanism: MechanismKind, table: &'static Table) -> (bool, bool) {
 /// The name that says that the study itself holds the hardware.
 pub(crate) const INLINE: &str = "inline";
 
-/// Finds the hardware that a study names and merges it below the study's own values. False if
-/// there is none or it is wrong; then the diagnostics say why.
+/// Finds the hardware that a study names and merges it below the study's own values: the preset, if
+/// it is one. None if there is none or it is wrong; then the diagnostics say why.
 pub(crate) fn merge(
     tree: &mut Tree,
     default_name: &str,
     files: &mut Files,
     diagnostics: &mut Diagnostics,
-) -> bool {
+) -> Option<Option<Preset>> {
     let (name, place) = match tree.at_path(&Hosts::nic.path()) {
         None => (default_name.to_owned(), None),
         Some(entry) => match &entry.node.raw {
             Raw::Text(text) => (text.trim().to_owned(), Some(entry.node.place)),
             // The list of keys complains of what is no text.
-            _ => return false,
+            _ => return None,
         },
     };
     if name == INLINE {
-        return true;
+        return Some(None);
     }
     let opened = match inherit::open(&name, place, files) {
         Ok(opened) => opened,
         Err(diagnostic) => {
             diagnostics.push(diagnostic);
-            return false;
+            return None;
         }
     };
     let errors_before = diagnostics.error_count();
-    let Some((preset, preset_tree)) = read(opened, files, diagnostics) else {
-        return false;
-    };
+    let (preset, preset_tree) = read(opened, files, diagnostics)?;
     if diagnostics.error_count() > errors_before {
-        return false;
+        return None;
     }
     if preset.has_endpoints() {
         let with_vis = list_models().into_iter();
@@ -355,7 +353,7 @@ pub(crate) fn merge(
                 .label(format!("`{}` is of the kind {word}", preset.name));
         }
         diagnostics.push(diagnostic);
-        return false;
+        return None;
     }
     let mechanism_path = Model::mechanism.path();
     // A study that gives a mechanism of its own gives that adapter's numbers as well.
@@ -389,10 +387,10 @@ pub(crate) fn merge(
         && may_hold(tree, Model::table().name)
     {
         let mut node = entry.node.clone();
-        node.raw = Raw::Text(preset.name);
+        node.raw = Raw::Text(preset.name.clone());
         tree.set(&name_path, entry.name_place, node);
     }
-    true
+    Some(Some(preset))
 }
 
 /// Whether a path consists of tables as far as it exists: what else stands there is a mistake that

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use viaduct_cluster::faults::Detection;
 use viaduct_engine::Time;
-use viaduct_hardware::{Frame, HostModel, MemoryModel, Switching};
+use viaduct_hardware::{Frame, HostModel, Switching};
 use viaduct_network::{Buffers, CreditLinks, LinkConfig, Sharing, SwitchModel};
 use viaduct_programs::config::{Around, SimulationConfig};
 use viaduct_provider::via::NicAttributes;
@@ -15,8 +15,9 @@ use crate::adapter::Adapter;
 use crate::build;
 use crate::combinations::Refusal;
 use crate::diagnostics::Diagnostics;
+use crate::host_groups;
 use crate::preset::{Preset, load_preset};
-use crate::schema::{Cable, CompletionKind, Cpu, MechanismKind, Memory};
+use crate::schema::{Cable, CompletionKind, Cpu, MechanismKind};
 use crate::section::{Absent, Section};
 use crate::study::Study;
 
@@ -78,9 +79,10 @@ impl std::error::Error for ProgramsError {}
 /// Hosts of a preset in the network of a study with its traffic around them, or `hosts` of them on
 /// one switch that costs nothing, with cables of the preset.
 ///
-/// The study's messages are sent and taken by processes of their own on the same hosts, which are
-/// all of the preset. Programs begin when the study's warm-up is over. Its traffic goes on for as
-/// long as they run, or until the study's `traffic.stop`, if it says one: `run.until` and
+/// The study's messages are sent and taken by processes of their own on the same hosts. The preset
+/// stands in place of the study's `[hosts]`: hosts of its groups (`[[host_group]]`) have the
+/// hardware that the study says. Programs begin when the study's warm-up is over. Its traffic goes
+/// on for as long as they run, or until the study's `traffic.stop`, if it says one: `run.until` and
 /// `run.messages_max` end runs of the study alone. Without [`SimulationConfig::around`] nothing is
 /// sent but what programs send, and they begin at once.
 ///
@@ -119,12 +121,22 @@ pub fn programs_of(
     if let Some(study) = study {
         let loaded = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
         let around = around(&loaded);
+        let mut told = loaded.warnings.same_sources();
+        let topology = &loaded.config.topology;
+        let chosen = CompletionKind::Preset;
+        let hosts = host_groups::by_host(host, &loaded.groups, chosen, topology, &mut told);
+        let Ok(mut hosts) = hosts else {
+            return Err(ProgramsError::Wrong(told));
+        };
+        for host in hosts.values_mut() {
+            host.transfer_max_bytes = host.transfer_max_bytes.min(transfer_bytes_max());
+        }
         let config = loaded.config;
         return Ok(SimulationConfig {
             topology: config.topology,
             links: config.links,
             switch: config.switch,
-            host: host.into(),
+            host: hosts,
             faults: config.faults,
             background: config.background,
             around: Some(around),
@@ -186,25 +198,22 @@ impl From<Absent> for Lacking {
     }
 }
 
+/// The largest message that a descriptor of a program takes.
+fn transfer_bytes_max() -> u32 {
+    NicAttributes::default().max_transfer_bytes
+}
+
 fn host(preset: &Preset) -> Result<HostModel, Lacking> {
     let adapter = adapter(preset)?;
-    let most = NicAttributes::default().max_transfer_bytes;
     let cpu: Cpu = table(preset)?;
     Ok(HostModel {
         name: preset.name.clone(),
         processor: build::processor(&cpu)?,
         completion: build::completion(&cpu, CompletionKind::Preset)?,
-        memory: match preset.section::<Memory>() {
-            Some(memory) => MemoryModel {
-                register: memory.register.get()?,
-                register_rate: memory.register_rate.get()?,
-            },
-            // A preset that says nothing of memory registers it at no cost.
-            None => MemoryModel::FREE,
-        },
+        memory: build::memory(preset)?,
         bus: build::bus(&table(preset)?)?,
         mechanism: adapter.mechanism()?,
-        transfer_max_bytes: adapter.transfer_max().get()?.min(most),
+        transfer_max_bytes: adapter.transfer_max().get()?.min(transfer_bytes_max()),
     })
 }
 

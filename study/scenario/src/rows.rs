@@ -5,6 +5,7 @@ use crate::diagnostics::{Diagnostic, Diagnostics, Place};
 use crate::document::{Entry, Raw, Tree};
 use crate::section::Section;
 use crate::settings::read_row;
+use crate::value::Value;
 
 /// A list that a file may have.
 #[derive(Clone, Copy, Debug)]
@@ -81,8 +82,13 @@ pub(crate) fn to_toml<S: Section>(row: &S) -> String {
     let mut text = format!("\n{}\n", S::table().heading());
     for setting in row.list() {
         if let Some(value) = setting.value() {
-            text.push_str(&format!("{} = {}\n", setting.key().name, value.to_toml()));
+            text.push_str(&line(setting.key().name, &value));
         }
     }
     text
+}
+
+/// A key and its value as TOML.
+pub(crate) fn line(key: &str, value: &Value) -> String {
+    format!("{key} = {}\n", value.to_toml())
 }

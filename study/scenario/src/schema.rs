@@ -59,6 +59,7 @@ pub(crate) fn list() -> Vec<&'static Table> {
         Firmware::table(),
         Kernel::table(),
         Rdma::table(),
+        HostGroup::table(),
         BusLoad::table(),
         Traffic::table(),
         Detection::table(),
@@ -379,6 +380,19 @@ section! {
                 .otherwise("such messages are refused");
         local_latency: Setting<Time> =
             time("from the last byte of such a message to its being there").otherwise("0 s");
+    }
+}
+
+section! {
+    HostGroup Rows "host_group":
+        "[[host_group]]: hosts that differ, one group per row; its [host_group.model] is as [hosts.model]" {
+        hosts: Setting<String> =
+            text("which hosts: 0-7, 12; 0-1023:4 is every fourth; switch s0; or names");
+        nic: Setting<String> =
+            preset("their hardware: a preset, a file, or inline (all in host_group.model)")
+                .otherwise("that of [hosts]");
+        completion: Setting<CompletionKind> =
+            choice("how the application learns of a message").otherwise("hosts.completion");
     }
 }
 

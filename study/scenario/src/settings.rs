@@ -60,17 +60,56 @@ pub(crate) struct Settings {
     pub(crate) switches: Switches,
     pub(crate) links: Links,
     pub(crate) hosts: Hosts,
-    pub(crate) model: Model,
-    pub(crate) cpu: Cpu,
-    pub(crate) bus: Bus,
-    pub(crate) adapter: Adapter,
+    pub(crate) hardware: Hardware,
     pub(crate) bus_load: Option<BusLoad>,
     pub(crate) traffic: Traffic,
     pub(crate) detection: Option<Detection>,
 }
 
+/// The hardware of a host.
+#[derive(Clone, Debug)]
+pub(crate) struct Hardware {
+    pub(crate) model: Model,
+    pub(crate) cpu: Cpu,
+    pub(crate) bus: Bus,
+    pub(crate) adapter: Adapter,
+}
+
+impl Hardware {
+    /// Reads `[hosts.model]` of a tree, into which a preset's numbers have been put.
+    pub(crate) fn read(tree: &Tree, context: Context, diagnostics: &mut Diagnostics) -> Self {
+        let mut tables = Tables {
+            tree,
+            context,
+            diagnostics,
+        };
+        let model: Model = tables.read();
+        let (cpu, bus) = (tables.read(), tables.read());
+        let adapter = tables.adapter(&model.mechanism);
+        Self {
+            model,
+            cpu,
+            bus,
+            adapter,
+        }
+    }
+
+    /// All its settings, in the order of the list of keys.
+    pub(crate) fn list(&self) -> Vec<&dyn AnySetting> {
+        let (cpu, bus) = (self.cpu.list(), self.bus.list());
+        [self.model.list(), cpu, bus, self.adapter.list()].concat()
+    }
+}
+
 /// Roots of a study that are no tables of settings.
-const OTHER_ROOTS: [&str; 5] = ["published", "fault", "background", "sweep", "files"];
+const OTHER_ROOTS: [&str; 6] = [
+    "host_group",
+    "published",
+    "fault",
+    "background",
+    "sweep",
+    "files",
+];
 
 impl Settings {
     /// Reads a tree. What is wrong goes to the diagnostics.
@@ -84,9 +123,7 @@ impl Settings {
         let (study, run, network) = (tables.read(), tables.read(), tables.read());
         let (switches, links) = (tables.read(), tables.read());
         let hosts = tables.read();
-        let model: Model = tables.read();
-        let (cpu, bus) = (tables.read(), tables.read());
-        let adapter = tables.adapter(&model.mechanism);
+        let hardware = Hardware::read(tree, context, tables.diagnostics);
         Self {
             study,
             run,
@@ -94,10 +131,7 @@ impl Settings {
             switches,
             links,
             hosts,
-            model,
-            cpu,
-            bus,
-            adapter,
+            hardware,
             bus_load: tables.read_if_there(),
             traffic: tables.read(),
             detection: tables.read_if_there(),
@@ -114,10 +148,7 @@ impl Settings {
             self.switches.list(),
             self.links.list(),
             self.hosts.list(),
-            self.model.list(),
-            self.cpu.list(),
-            self.bus.list(),
-            self.adapter.list(),
+            self.hardware.list(),
             optional(self.bus_load.as_ref().map(Section::list)),
             self.traffic.list(),
             optional(self.detection.as_ref().map(Section::list)),

@@ -17,6 +17,7 @@ use crate::diagnostics::{Diagnostic, Diagnostics, Place, Severity, excerpt, near
 use crate::document::{self, Node, Raw, Tree};
 use crate::faults::Disturbances;
 use crate::files::{self, Files};
+use crate::host_groups::{self, Group};
 use crate::keys::{self, Fallback};
 use crate::message_list::message_list_csv;
 use crate::network::TopologyCache;
@@ -58,6 +59,8 @@ pub struct Study {
     handed_in: Option<String>,
     /// The path that stands for a list of messages, or a graph of operations, that was handed in.
     handed_in_list: Option<String>,
+    /// Hosts that differ from the others.
+    pub(crate) groups: Vec<Group>,
     /// Its faults and background traffic as they were read, as TOML.
     disturbances: String,
     cells: Vec<Self>,
@@ -249,6 +252,7 @@ impl Study {
             let mark = if is_comment { "# " } else { "" };
             text.push_str(&format!("{mark}{} = {line}\n", setting.key().name));
         }
+        text.push_str(&host_groups::to_toml(&self.groups));
         text.push_str(&self.disturbances);
         for published in &self.published {
             text.push_str(&published.to_toml());
@@ -598,11 +602,13 @@ impl Frame {
         let context = Context {
             study_source: self.study_source,
             set_source: self.set_source,
-            model_missing: !merged,
+            model_missing: merged.is_none(),
         };
         let mut settings = Settings::read(&tree, context, diagnostics);
+        let groups = host_groups::read(&tree, context, &mut self.files, diagnostics);
         let config = build::build(
             &mut settings,
+            &groups,
             &mut self.files,
             &mut self.topologies,
             diagnostics,
@@ -659,6 +665,7 @@ impl Frame {
             }),
             settings,
             disturbances: disturbances.toml,
+            groups,
             cells: Vec::new(),
             own_sources: [self.study_source, self.set_source],
         })

@@ -6,6 +6,7 @@ mod application;
 mod bad_scenarios;
 mod faults;
 mod handed_in;
+mod host_groups;
 mod message_list;
 mod networks;
 mod properties;

@@ -176,8 +176,10 @@ fn remote_programs(cell: &Cell, config: &SimulationConfig) -> Result<(), String>
 /// What is there before a program looks costs it no notice.
 fn heard_at_once(config: &SimulationConfig) -> ClusterConfig {
     let mut alone = ClusterConfig::from(config.clone());
-    alone.host.common_mut().completion = Completion::Polling;
-    alone.host.common_mut().processor.polling_delay = Time::ZERO;
+    for host in alone.host.values_mut() {
+        host.completion = Completion::Polling;
+        host.processor.polling_delay = Time::ZERO;
+    }
     alone
 }
 
