@@ -24,7 +24,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem;
 
-use super::carrier::Carrier;
+use super::carrier::{Carrier, Signal};
 use super::responder::Incident;
 use super::{
     AddressAttributes, Completion, CompletionStatus, Destination, Elements, Key, Objects, Pair,
@@ -215,7 +215,7 @@ impl Packets {
 
 impl Carrier for Packets {
     type Device = ();
-    type Signal = ();
+    type Signal = Option<Box<dyn Signal + Send>>;
     type Pair = OfPair;
     type Send = OfSend;
 

@@ -1,5 +1,6 @@
 //! Who carries the packets of queue pairs: what it keeps with objects, and what it is told.
 
+use alloc::boxed::Box;
 use core::fmt::Debug;
 
 use super::objects::Pair;
@@ -15,11 +16,19 @@ pub trait Signal: Debug {
     fn lower(&self);
 }
 
-/// Nobody is woken.
-impl Signal for () {
-    fn raise(&self) {}
+/// Somebody, or nobody, is woken.
+impl Signal for Option<Box<dyn Signal + Send>> {
+    fn raise(&self) {
+        if let Some(signal) = self {
+            signal.raise();
+        }
+    }
 
-    fn lower(&self) {}
+    fn lower(&self) {
+        if let Some(signal) = self {
+            signal.lower();
+        }
+    }
 }
 
 /// Who carries the packets of queue pairs.

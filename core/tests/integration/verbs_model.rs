@@ -269,7 +269,7 @@ impl Side {
         let room = if random.one_in(8) { FEW } else { MANY };
         let mut adapter = Adapter::new(LIMITS, 1, Packets::from(GID));
         adapter.set_time(1);
-        let context = adapter.notices.open((), ()).unwrap();
+        let context = adapter.notices.open((), None).unwrap();
         let domain = adapter.allocate_domain(context).unwrap();
         let mut queue = |entries: usize| {
             let options = CompletionQueueOptions {

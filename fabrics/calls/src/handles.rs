@@ -2,9 +2,9 @@
 
 use std::ffi::CStr;
 use std::fmt;
-use std::os::fd::{BorrowedFd, FromRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use viaduct_core::verbs::{
     self, AddressAttributes, AsyncEvent, Completion, Error, Key, QueuePairAttributes,
     ReceiveRequest, Result, ScatterGatherElement, SharedReceiveAttributes, flags,
@@ -88,18 +88,31 @@ fn ask<T: Wire>(line: &dyn Line, asked: &Request) -> Result<T> {
     request::answer(&answer)
 }
 
-/// A descriptor for programs that look at one: they find flags in it, which say whether calls wait.
-fn descriptor() -> Result<RawFd> {
-    let made = eventfd(0, EventfdFlags::CLOEXEC);
-    let made = made.map_err(|error| {
+/// Has something made that tells of events by a descriptor: its key, and the descriptor. It can be
+/// read while events wait, and its flags say whether calls about them wait.
+///
+/// It is one of two sockets. Whoever has the events takes a duplicate of both, and can so make it
+/// readable and not, whatever the program has made of its flags.
+fn with_descriptor(
+    line: &dyn Line,
+    asked: impl FnOnce((u32, u32)) -> Request,
+) -> Result<(Key, RawFd)> {
+    let flags = SocketFlags::CLOEXEC;
+    let made = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let (near, far) = made.map_err(|error| {
         let reason = format!("no descriptor for events: {error}");
         Error::new(error.raw_os_error(), reason)
     })?;
-    Ok(made.into_raw_fd())
+    let numbers = (
+        near.as_raw_fd().cast_unsigned(),
+        far.as_raw_fd().cast_unsigned(),
+    );
+    let key = ask(line, &asked(numbers))?;
+    Ok((key, near.into_raw_fd()))
 }
 
 fn close(descriptor: RawFd) {
-    // SAFETY: it was made by `descriptor` for the object that is gone now.
+    // SAFETY: it was made by `with_descriptor` for the object that is gone now.
     drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
 }
 
@@ -136,8 +149,7 @@ impl Device {
     /// ENOMEM when it is open too often; what the system says when it has no descriptors left.
     pub fn open(&self) -> Result<Context> {
         let (line, device) = (self.line, *self);
-        let key = ask(line, &Request::Open)?;
-        let descriptor = descriptor()?;
+        let (key, descriptor) = with_descriptor(line, |sockets| Request::Open { sockets })?;
         Ok(Context {
             line,
             key,
@@ -154,7 +166,8 @@ impl Context {
         self.device
     }
 
-    /// A descriptor that may be set to `O_NONBLOCK`. It is closed with the context.
+    /// A descriptor that can be read while events wait, and may be set to `O_NONBLOCK`. It is
+    /// closed with the context.
     #[must_use]
     pub const fn async_fd(&self) -> RawFd {
         self.descriptor
@@ -188,18 +201,13 @@ impl Context {
     /// ENOMEM when there are too many; what the system says when it has no descriptors left.
     pub fn create_completion_channel(&self) -> Result<CompletionChannel> {
         let (line, context) = (self.line, self.key);
-        let descriptor = descriptor()?;
-        match ask(line, &Request::CreateChannel { context }) {
-            Ok(key) => Ok(CompletionChannel {
-                line,
-                key,
-                descriptor,
-            }),
-            Err(error) => {
-                close(descriptor);
-                Err(error)
-            }
-        }
+        let (key, descriptor) =
+            with_descriptor(line, |sockets| Request::CreateChannel { context, sockets })?;
+        Ok(CompletionChannel {
+            line,
+            key,
+            descriptor,
+        })
     }
 
     /// Makes a completion queue.
@@ -231,7 +239,8 @@ impl Context {
 }
 
 impl CompletionChannel {
-    /// A descriptor that may be set to `O_NONBLOCK`. It is closed with the channel.
+    /// A descriptor that can be read while events wait, and may be set to `O_NONBLOCK`. It is
+    /// closed with the channel.
     #[must_use]
     pub const fn fd(&self) -> RawFd {
         self.descriptor

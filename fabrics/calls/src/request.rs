@@ -157,8 +157,9 @@ macro_rules! requests {
 requests! {
     /// What the host's adapter is: a [`Description`](crate::Description).
     Describe = 0;
-    /// Opens the device: its key.
-    Open = 1;
+    /// Opens the device: its key. The first of two sockets, by their numbers in the program, can be
+    /// read while asynchronous events wait.
+    Open { sockets: (u32, u32) } = 1;
     /// Closes it.
     Close { context: Key } = 2;
     /// The next asynchronous event.
@@ -167,8 +168,8 @@ requests! {
     AllocateDomain { context: Key } = 4;
     /// Gives it back.
     DeallocateDomain { domain: Key } = 5;
-    /// A completion channel: its key.
-    CreateChannel { context: Key } = 6;
+    /// A completion channel: its key. Sockets as of [`Request::Open`], for its events.
+    CreateChannel { context: Key, sockets: (u32, u32) } = 6;
     /// Closes it.
     DestroyChannel { channel: Key } = 7;
     /// The cookie of the next completion queue that tells the channel.

@@ -4,6 +4,7 @@
 //! - `socket`: packets and descriptors, who is at the other end; `user`: whether it is this user
 //! - `segment`: sealed memory that both map
 //! - `copy`: copies of bytes that another process may write; `cma`: one copy by the kernel
+//! - `descriptor`: what another process has under a number
 //! - `signals`: what is sent to a process is passed on to its child; `capabilities`: what a file
 //!   gives to who runs it
 //! - `barrier`: barriers for sleepers; `deadline`: when a caller's patience ends
@@ -23,6 +24,7 @@ pub mod capabilities;
 pub mod cma;
 pub mod copy;
 pub mod deadline;
+pub mod descriptor;
 pub mod kill_points;
 pub mod lock;
 pub mod rendezvous;

@@ -153,6 +153,7 @@ impl Coordinator {
     }
 
     /// Waits for the clients that are expected, and gives turns until the last client has gone.
+    /// What would happen in the world after that does not.
     ///
     /// # Errors
     ///
@@ -299,7 +300,13 @@ impl Run<'_> {
             while let Some(process) = self.world.written() {
                 self.order.look(self.now, |other| other == process);
             }
+            if self.world.has_rung() {
+                self.order.next_round();
+            }
             let first = self.order.first();
+            if first.is_none() && self.processes.is_empty() {
+                return Ok(());
+            }
             let target = first.map_or(u64::MAX, |key| key.at);
             if target > self.now
                 && let Some(key) = self.order.to_try(None, false)
@@ -315,8 +322,6 @@ impl Run<'_> {
                 self.now = self.now.max(first.at);
                 self.take_first()?;
                 hold = Hold::default();
-            } else if self.processes.is_empty() {
-                return Ok(());
             } else if self.order.has_onlookers() && hold.is_within(patience) {
                 self.hold(&mut hold)?;
             } else {

@@ -9,6 +9,7 @@
 //! - [`World`]: what is simulated, as the coordinator asks it
 //! - [`Coordinator`]: takes clients in, gives the turn, knows when nothing can go on
 //! - [`Client`]: a process's side: its clock, sleeping, calls of the world, waits on what is real
+//! - [`hosts`]: addresses of hosts, for sockets and for adapters
 //! - `seat`: the memory in which the two meet, one segment for each process, and what is believed
 //!   of it; `handshake`: how a process comes to have one
 //!
@@ -45,6 +46,7 @@
 mod client;
 mod coordinator;
 mod handshake;
+pub mod hosts;
 mod own;
 mod seat;
 mod table;

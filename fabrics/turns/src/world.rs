@@ -42,8 +42,8 @@ pub trait World {
     fn next_event(&self) -> Option<u64>;
 
     /// Lets simulated time pass up to `until`, with what happens at that very time, or to the first
-    /// instant at which a waiting call can be answered or memory of a client was written. Returns
-    /// the time reached.
+    /// instant at which a waiting call can be answered, memory of a client was written or one of
+    /// their descriptors can be read. Returns the time reached.
     fn advance(&mut self, until: u64) -> u64;
 
     /// A thread makes a call at `now`: nothing that others do from here on is before it. The answer
@@ -64,6 +64,13 @@ pub trait World {
     /// the time reached.
     fn written(&mut self) -> Option<Process> {
         None
+    }
+
+    /// Whether a descriptor of a client, which waits there as for something real
+    /// ([`crate::Client::foreign`]), can be read at the time reached and could not when this was
+    /// last asked.
+    fn has_rung(&mut self) -> bool {
+        false
     }
 
     /// The waiting call of a thread was given up at `now`.

@@ -50,6 +50,14 @@ const TESTS: &[Test] = &[
         a_reader_goes_on,
     ),
     (
+        "a_descriptor_of_the_world_is_read_at_its_time",
+        a_descriptor_of_the_world,
+    ),
+    (
+        "a_run_ends_when_its_last_client_does",
+        a_run_ends_with_its_clients,
+    ),
+    (
         "a_wait_on_what_is_real_has_a_deadline",
         a_wait_has_a_deadline,
     ),
@@ -110,6 +118,9 @@ struct Clock {
     /// What is to be written, when, where, and what has been.
     pokes: BTreeMap<u64, (Process, u64)>,
     poked: Vec<Process>,
+    /// When a byte is to come to whose descriptor, and whether one has.
+    rings: BTreeMap<u64, (Process, u64)>,
+    has_rung: bool,
 }
 
 impl Clock {
@@ -130,7 +141,8 @@ impl World for Clock {
     fn next_event(&self) -> Option<u64> {
         let alarm = self.alarms.first_key_value().map(|((at, _), ())| *at);
         let poke = self.pokes.first_key_value().map(|(at, _)| *at);
-        alarm.into_iter().chain(poke).min()
+        let ring = self.rings.first_key_value().map(|(at, _)| *at);
+        alarm.into_iter().chain(poke).chain(ring).min()
     }
 
     fn advance(&mut self, until: u64) -> u64 {
@@ -143,6 +155,16 @@ impl World for Clock {
             let memory = std::fs::File::options().write(true).open(path).unwrap();
             memory.write_all_at(&[1], address).unwrap();
             self.poked.push(process);
+            self.now = first;
+            return first;
+        }
+        if let Some(ring) = self.rings.first_entry()
+            && *ring.key() == first
+        {
+            let (process, number) = ring.remove();
+            let path = format!("/proc/{}/fd/{number}", process.pid);
+            std::fs::write(path, [1]).unwrap();
+            self.has_rung = true;
             self.now = first;
             return first;
         }
@@ -176,6 +198,12 @@ impl World for Clock {
             "until" => Outcome::Waits {
                 until: Some(now + number(words.next())),
             },
+            "ring" => {
+                let descriptor = number(words.next());
+                self.rings
+                    .insert(now + number(words.next()), (thread.process, descriptor));
+                Outcome::Done { cost: 0 }
+            }
             "poke" => {
                 let address = number(words.next());
                 self.pokes
@@ -209,6 +237,10 @@ impl World for Clock {
 
     fn written(&mut self) -> Option<Process> {
         self.poked.pop()
+    }
+
+    fn has_rung(&mut self) -> bool {
+        std::mem::take(&mut self.has_rung)
     }
 
     fn gave_up(&mut self, thread: Thread, now: u64) {
@@ -297,6 +329,18 @@ fn act(role: &str, words: &[String]) {
                 client.synchronise();
                 write(number(0) as i32, byte);
             }
+            client.charge(US);
+        }
+        "rings" => {
+            let (from, to) = pipe();
+            say(client, &format!("ring {} {}", to.as_raw_fd(), 7 * US));
+            let byte = read(client, from.as_raw_fd(), None);
+            assert_eq!((byte, client.now()), (Some(1), 7 * US));
+            say(client, "heard it");
+        }
+        "leaves" => {
+            // What is to come then finds nobody.
+            say(client, &format!("ring 0 {}", 7 * US));
             client.charge(US);
         }
         "deadline" => {
@@ -687,6 +731,23 @@ fn inherited(descriptor: OwnedFd) -> String {
     let number = descriptor.as_raw_fd().to_string();
     std::mem::forget(descriptor);
     number
+}
+
+fn a_descriptor_of_the_world() {
+    // The other does nothing between that could have anybody look.
+    let (lines, _) = well_each_time(|| {
+        vec![
+            ("rings", Vec::new()),
+            ("posts", vec!["0".to_owned(), "0".to_owned()]),
+        ]
+    });
+    let wanted = "7000000 host 0 process 0 thread 0: heard it";
+    assert!(lines.iter().any(|line| line == wanted), "{lines:#?}");
+}
+
+fn a_run_ends_with_its_clients() {
+    let (_, ended) = well(&[("leaves", &[])]);
+    assert_eq!(ended.time, US);
 }
 
 fn a_wait_has_a_deadline() {

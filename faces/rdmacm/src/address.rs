@@ -6,6 +6,38 @@ use std::ptr;
 
 use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage, socklen_t};
 
+/// The address that this program's host has, where it has one alone. On a simulated host sockets
+/// that are bound to all addresses are bound to that.
+pub(crate) fn only_one() -> Option<Ipv4Addr> {
+    let bound = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    match bound.local_addr().ok()?.ip() {
+        IpAddr::V4(ip) if !ip.is_unspecified() => Some(ip),
+        _ => None,
+    }
+}
+
+/// Where a program is bound that asks for this address: on a host that has one alone all addresses,
+/// and that of its own machine, are that.
+pub(crate) fn bound(mut address: SocketAddr) -> SocketAddr {
+    if (address.ip().is_unspecified() || is_localhost(address.ip()))
+        && let Some(only) = only_one()
+    {
+        address.set_ip(in_family_of(address, only));
+    }
+    address
+}
+
+fn is_localhost(ip: IpAddr) -> bool {
+    ip == IpAddr::V4(Ipv4Addr::LOCALHOST) || ip == IpAddr::V6(Ipv6Addr::LOCALHOST)
+}
+
+fn in_family_of(other: SocketAddr, ip: Ipv4Addr) -> IpAddr {
+    match other {
+        SocketAddr::V4(_) => ip.into(),
+        SocketAddr::V6(_) => ip.to_ipv6_mapped().into(),
+    }
+}
+
 /// Whether this machine has an address. Those of the loopback are everywhere.
 pub(crate) fn is_of_this_machine(address: SocketAddr) -> io::Result<bool> {
     let mut address = address;
@@ -37,6 +69,10 @@ fn is_no_address(error: &io::Error) -> bool {
 pub(crate) fn source_for(destination: SocketAddr) -> io::Result<SocketAddr> {
     let mut own = destination;
     own.set_port(0);
+    if let Some(only) = only_one() {
+        own.set_ip(in_family_of(destination, only));
+        return Ok(own);
+    }
     if destination.ip().is_unspecified() {
         own.set_ip(match destination {
             SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),

@@ -25,6 +25,7 @@ mod devices;
 mod functions;
 mod manager;
 mod object;
+mod system;
 mod verbs;
 
 pub use functions::*;

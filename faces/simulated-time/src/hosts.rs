@@ -1,25 +1,11 @@
-//! Names and addresses of simulated hosts: `host3` is 127.77.0.4.
+//! Names of simulated hosts: `host3` is 127.77.0.4.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::ffi::CString;
-use std::net::Ipv4Addr;
+
+use viaduct_turns::hosts::{HOSTS_MAX, address};
 
 use crate::real::{self, set_errno};
-
-/// Hosts that have an address.
-const HOSTS_MAX: u32 = (1 << 16) - 2;
-
-/// The address of a host.
-pub(crate) fn address(host: u32) -> Ipv4Addr {
-    let number = (host.min(HOSTS_MAX - 1) + 1) as u16;
-    let [high, low] = number.to_be_bytes();
-    Ipv4Addr::new(127, 77, high, low)
-}
-
-/// Whether an address is that of a host.
-pub(crate) fn is_host(address: Ipv4Addr) -> bool {
-    address.octets().starts_with(&[127, 77])
-}
 
 /// The host of a name.
 fn named(name: &[u8]) -> Option<u32> {
@@ -169,9 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_have_names_and_addresses() {
-        assert_eq!(address(0), Ipv4Addr::new(127, 77, 0, 1));
-        assert_eq!(address(255), Ipv4Addr::new(127, 77, 1, 0));
+    fn hosts_have_names() {
         assert_eq!(named(b"host0"), Some(0));
         assert_eq!(named(b"host65533"), Some(65_533));
         for name in [
@@ -185,6 +169,5 @@ mod tests {
         ] {
             assert_eq!(named(name.as_bytes()), None, "{name}");
         }
-        assert!(is_host(address(70)) && !is_host(Ipv4Addr::LOCALHOST));
     }
 }

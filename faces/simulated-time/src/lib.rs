@@ -5,7 +5,7 @@
 //! the C library.
 //!
 //! - `clocks`: clocks and sleeps; `counter`: the processor's counter of time
-//! - `hosts`: names and addresses of hosts; `sockets`: whom sockets are bound and connected to
+//! - `hosts`: names of hosts; `sockets`: whom sockets are bound and connected to
 //! - `transfers`: reads and writes that would block; `polls`: waits on many descriptors
 //! - `loops`: loops that make no call
 //! - `threads`: threads, which run one at a time; `locks`: what they wait for

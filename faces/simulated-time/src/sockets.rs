@@ -4,10 +4,9 @@ use core::ffi::{c_int, c_void};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use libc::{sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
-use viaduct_turns::{Client, here};
+use viaduct_turns::{Client, here, hosts};
 
 use crate::clocks::after;
-use crate::hosts;
 use crate::real::{self, errno, set_errno};
 use crate::transfers::{before_call, is_nonblocking};
 

@@ -7,12 +7,14 @@
 //!                                        |  perform.rs: the calls of `viaduct_programs::verbs`
 //!                                    Simulation: hosts, adapters, network
 //!              <----bytes of messages---  memory.rs: copies by the kernel
+//!              <----readable or not-----  descriptors.rs: of channels and opened devices
 //! ```
 //!
 //! A client is a third kind of program on its host, beside blocking and asynchronous ones. What its
 //! calls cost and how long they wait is the same to the picosecond: the same code carries them out.
 //! `viaduct_turns` gives threads their turns and knows nothing of that.
 
+mod descriptors;
 mod memory;
 mod perform;
 mod world;

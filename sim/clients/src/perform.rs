@@ -10,8 +10,10 @@ use viaduct_programs::outside::Owner;
 use viaduct_programs::verbs::{
     AddressHandle, Completion, CompletionChannel, CompletionQueue, Context, DatagramDestination,
     Error, Key, MemoryRegion, ProtectionDomain, QueuePair, ReceiveRequest, Result,
-    ScatterGatherElement, SendRequest, SharedReceiveQueue, bytes_of, errno, flags,
+    ScatterGatherElement, SendRequest, SharedReceiveQueue, Signal, bytes_of, errno, flags,
 };
+
+use crate::descriptors::Raised;
 
 /// Devices that a client has opened.
 pub(crate) type Opened = Arc<Mutex<Vec<Key>>>;
@@ -24,6 +26,29 @@ pub(crate) struct Asker {
     /// What its client has opened.
     pub(crate) opened: Opened,
     pub(crate) looks: Looks,
+    /// Its client's number for the system.
+    pub(crate) process: i32,
+    pub(crate) raised: Raised,
+}
+
+impl Asker {
+    fn signal(
+        &self,
+        host: u32,
+        sockets: (u32, u32),
+    ) -> Result<Option<Box<dyn Signal + std::marker::Send>>> {
+        match self.raised.signal(host, self.process, sockets) {
+            Ok(signal) => Ok(Some(signal)),
+            Err(error) => {
+                let number = error.raw_os_error().unwrap_or(errno::EINVAL);
+                let reason = format!(
+                    "the simulation may not duplicate a descriptor of this process, for its \
+                     events: {error}"
+                );
+                Err(Error::new(number, reason))
+            }
+        }
+    }
 }
 
 /// How often a thread has looked into one queue in vain, with nothing between.
@@ -83,7 +108,7 @@ pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec
     let into = &mut bytes;
     match request {
         Request::Describe => put_answer(&describe(process), into),
-        Request::Open => put_answer(&open(process, asker), into),
+        Request::Open { sockets } => put_answer(&open(process, asker, sockets), into),
         Request::Close { context } => {
             opened_of(&asker.opened).retain(|key| *key != context);
             put_answer(&Context::of(process, context).close(), into);
@@ -99,8 +124,11 @@ pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec
         Request::DeallocateDomain { domain } => {
             put_answer(&ProtectionDomain::of(process, domain).deallocate(), into);
         }
-        Request::CreateChannel { context } => {
-            let made = Context::of(process, context).create_completion_channel();
+        Request::CreateChannel { context, sockets } => {
+            let context = Context::of(process, context);
+            let made = asker
+                .signal(process.host(), sockets)
+                .and_then(|signal| context.create_completion_channel_with(signal));
             put_answer(&made.map(|channel| channel.key()), into);
         }
         Request::DestroyChannel { channel } => {
@@ -279,8 +307,9 @@ fn describe(process: &Process) -> Result<Description> {
     })
 }
 
-fn open(process: &Process, asker: &Asker) -> Result<Key> {
-    let key = process.rdma()?.open()?.key();
+fn open(process: &Process, asker: &Asker, sockets: (u32, u32)) -> Result<Key> {
+    let signal = asker.signal(process.host(), sockets)?;
+    let key = process.rdma()?.open_with(signal)?.key();
     opened_of(&asker.opened).push(key);
     Ok(key)
 }

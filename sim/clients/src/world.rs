@@ -9,8 +9,9 @@ use viaduct_engine::Time;
 use viaduct_programs::outside::{Deputy, Owner};
 use viaduct_programs::verbs::{Context, Error, errno};
 use viaduct_programs::{Simulation, SimulationError};
-use viaduct_turns::{Outcome, Process, Thread, World};
+use viaduct_turns::{Outcome, Process, Thread, World, hosts};
 
+use crate::descriptors::{Descriptor, Raised};
 use crate::memory::Memories;
 use crate::perform::{Asker, Looks, Opened, opened_of, perform};
 
@@ -25,6 +26,10 @@ pub struct Clients {
     threads: BTreeMap<Thread, Seated>,
     /// Clients whose memory was written, and when a loop that looks there sees that.
     seen: VecDeque<(Time, Process)>,
+    /// Descriptors at which something has come since that was last asked.
+    raised: Raised,
+    /// Descriptors of clients, and when interrupts have told of what came there.
+    ringing: VecDeque<(Time, Arc<Descriptor>)>,
     failed: Option<SimulationError>,
 }
 
@@ -77,6 +82,7 @@ impl Clients {
     #[must_use]
     pub fn new(simulation: Simulation) -> Self {
         let memories = Arc::<Memories>::default();
+        simulation.set_addresses(hosts::address);
         simulation.set_memory_elsewhere(Arc::clone(&memories) as _);
         Self {
             simulation,
@@ -85,6 +91,8 @@ impl Clients {
             asking: BTreeMap::new(),
             threads: BTreeMap::new(),
             seen: VecDeque::new(),
+            raised: Raised::default(),
+            ringing: VecDeque::new(),
             failed: None,
         }
     }
@@ -133,19 +141,22 @@ impl Clients {
         })
     }
 
-    /// Notes whose memory was written just now. A loop sees it half a turn later, as one of a
-    /// program in the simulation does.
+    /// Notes what has come for descriptors, and whose memory was written just now. A loop sees it
+    /// half a turn later, as one of a program in the simulation does.
     fn note_written(&mut self) {
         let (now, config) = (self.simulation.time(), self.simulation.configuration());
+        for descriptor in self.raised.take() {
+            let processor = config.host.of(descriptor.host).processor;
+            let when = now + processor.interrupt + processor.wake_up;
+            put_in_order(&mut self.ringing, when, descriptor);
+        }
         for owner in self.memories.take_written() {
             let of = |asking: &Asking| asking.memory == owner;
             let found = self.asking.iter().find(|(_, asking)| of(asking));
             if let Some((process, _)) = found {
                 let host = config.host.of(process.host);
                 let when = now + host.processor.polling_delay;
-                // Loops of some hosts are slower than others'.
-                let place = self.seen.partition_point(|(other, _)| *other <= when);
-                self.seen.insert(place, (when, *process));
+                put_in_order(&mut self.seen, when, *process);
             }
         }
     }
@@ -170,9 +181,17 @@ impl Clients {
                 memory: asking.memory,
                 opened: Arc::clone(&asking.opened),
                 looks: Looks::default(),
+                process: thread.process.pid,
+                raised: self.raised.clone(),
             },
         })
     }
+}
+
+/// Behind all that is not later: some hosts are slower than others.
+fn put_in_order<T>(queue: &mut VecDeque<(Time, T)>, when: Time, what: T) {
+    let place = queue.partition_point(|(other, _)| *other <= when);
+    queue.insert(place, (when, what));
 }
 
 impl World for Clients {
@@ -181,16 +200,26 @@ impl World for Clients {
             return None;
         }
         let seen = self.seen.front().map(|(when, _)| *when);
-        let next = self.simulation.next_event().into_iter().chain(seen).min();
-        next.map(Time::picoseconds)
+        let rung = self.ringing.front().map(|(when, _)| *when);
+        let next = self
+            .simulation
+            .next_event()
+            .into_iter()
+            .chain(seen)
+            .chain(rung);
+        next.min().map(Time::picoseconds)
     }
 
     fn advance(&mut self, until: u64) -> u64 {
         if self.failed.is_none() {
             let (answers, memories) = (self.answers.clone(), Arc::clone(&self.memories));
-            let is_enough = || !answers.lock().is_empty() || memories.is_written();
+            let raised = self.raised.clone();
+            let is_enough =
+                || !answers.lock().is_empty() || memories.is_written() || !raised.is_empty();
             let seen = self.seen.front().map(|(when, _)| *when);
-            let until = seen.map_or(time(until), |seen| seen.min(time(until)));
+            let rung = self.ringing.front().map(|(when, _)| *when);
+            let first = seen.into_iter().chain(rung).chain([time(until)]).min();
+            let until = first.unwrap_or_else(|| time(until));
             match self.simulation.run_until(until, is_enough) {
                 Ok(_) => self.note_written(),
                 Err(error) => self.failed = Some(error),
@@ -205,6 +234,7 @@ impl World for Clients {
             put_answer::<()>(&Err(error), answer);
             return Outcome::Done { cost: 0 };
         }
+        self.note_written();
         match self.answers.take_of(thread) {
             Some((_, when, bytes)) => {
                 *answer = bytes;
@@ -227,6 +257,18 @@ impl World for Clients {
         }
         self.seen.pop_front();
         Some(process)
+    }
+
+    fn has_rung(&mut self) -> bool {
+        let now = self.simulation.time();
+        let mut has_rung = false;
+        while let Some((when, descriptor)) = self.ringing.front()
+            && *when <= now
+        {
+            has_rung |= descriptor.ring();
+            self.ringing.pop_front();
+        }
+        has_rung
     }
 
     fn came(&mut self, process: Process, _now: u64) {

@@ -2,6 +2,7 @@
 //! what follows from what happens to a host.
 
 use std::collections::VecDeque;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -53,6 +54,8 @@ pub(crate) struct Hosted {
     pub(crate) quiet_waits: u32,
     /// Their memory.
     pub(crate) memory_elsewhere: Option<Arc<dyn MemoryElsewhere>>,
+    /// Of a host's RDMA adapter, in its GID.
+    pub(crate) address_of: fn(u32) -> Ipv4Addr,
     /// VIs that an event concerned; kept to be used again.
     touched: Vec<ViHandle>,
 }
@@ -100,6 +103,7 @@ impl Hosted {
             is_watching: false,
             is_driven: false,
             memory_elsewhere: None,
+            address_of: crate::verbs::address_of,
             quiet_waits: 0,
             touched: Vec::new(),
         }

@@ -7,6 +7,7 @@
 //! [`Simulation::run`].
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use viaduct_engine::Time;
@@ -96,6 +97,12 @@ impl Simulation {
     /// Where the memory of programs is that run elsewhere.
     pub fn set_memory_elsewhere(&self, memory: Arc<dyn MemoryElsewhere>) {
         self.lock().programs.memory_elsewhere = Some(memory);
+    }
+
+    /// What addresses hosts have for programs that run elsewhere, which have sockets there: before
+    /// any of them has opened its RDMA adapter.
+    pub fn set_addresses(&self, address_of: fn(u32) -> Ipv4Addr) {
+        self.lock().programs.address_of = address_of;
     }
 
     /// A new deputy on a host; none if the host is dead. From now on no program waits in place:

@@ -94,8 +94,9 @@ pub use handles::{
     DatagramDestination, Device, ProtectionDomain, QueuePair, QueuePairOptions, SendRequest,
     SharedReceiveQueue,
 };
-pub(crate) use host::Verbs;
+pub(crate) use host::{Verbs, address_of};
 pub use memory::{Buffer, MemoryRegion};
+pub use viaduct_provider::via::verbs::carrier::Signal;
 pub use viaduct_provider::via::verbs::{
     Adapter, AddressAttributes, AsyncElement, AsyncEvent, AsyncEventType, Capabilities, Completion,
     CompletionOpcode, CompletionStatus, Error, GlobalRoute, Key, Limits, Mtu, QueuePairAttributes,

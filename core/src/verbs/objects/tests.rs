@@ -50,8 +50,8 @@ impl World {
     fn new() -> Self {
         let mut adapter = Adapter::new(LIMITS, 1, Packets::from([7; 16]));
         adapter.set_time(1);
-        let context = adapter.notices.open((), ()).unwrap();
-        let channel = adapter.notices.create_channel(context, ()).unwrap();
+        let context = adapter.notices.open((), None).unwrap();
+        let channel = adapter.notices.create_channel(context, None).unwrap();
         let options = CompletionQueueOptions {
             entries: 8,
             cookie: 1,

@@ -56,6 +56,8 @@ pub(super) fn run(name: &str, arguments: &RdmaArguments) -> Result<Exit, Failure
     for (host, program) in (0..).zip(&programs) {
         let mut command = command(program, &environment);
         command.env(SOCKET_VARIABLE, &socket);
+        // Connections by address stay within the run.
+        command.env("VIADUCT_RENDEZVOUS", &folder.0);
         if arguments.hosts.is_none() {
             command.env(HOST_VARIABLE, host.to_string());
         }

@@ -110,6 +110,7 @@ impl Manager {
         if endpoint.state != State::Idle {
             return Err(Refusal(EINVAL));
         }
+        let at = address::bound(at);
         if !at.ip().is_unspecified() && !address::is_of_this_machine(at)? {
             return Err(Refusal(EADDRNOTAVAIL));
         }
@@ -187,6 +188,7 @@ impl Manager {
         source: Option<SocketAddr>,
         destination: SocketAddr,
     ) -> Result<()> {
+        let destination = address::bound(destination);
         let mut world = self.world();
         let endpoint = world.endpoint(number)?;
         if !matches!(endpoint.state, State::Idle | State::Bound) {

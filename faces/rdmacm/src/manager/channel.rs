@@ -9,6 +9,7 @@ use rustix::event::EventfdFlags;
 use rustix::io::ReadWriteFlags;
 
 use super::{EndpointNumber, Parameters, Result};
+use crate::system;
 
 /// What `enum rdma_cm_event_type` lists.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -82,8 +83,7 @@ impl Channel {
 
     pub(super) fn push(&self, event: Event) {
         self.with(|events| events.push_back(Some(event)));
-        // Fails only for more events than there is memory for.
-        let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
+        system::count_up(&self.descriptor);
     }
 
     /// For a token that was read.

@@ -5,14 +5,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use libc::ETIMEDOUT;
-use rustix::event::{Timespec, epoll};
-use rustix::net::Shutdown;
+use rustix::event::epoll;
 
 use super::calls::{NO_SIDE, datagram_status, reason};
 use super::channel::{Event, EventKind, EventParameters};
 use super::wire::{Message, Request};
 use super::world::{Asking, Endpoint, Heard, State, Watched, World, hear, say};
 use super::{EndpointNumber, Manager, Parameters, Quota, Result, Side};
+use crate::system;
 
 /// How many may have come to ports without having said what for. The first who came go first.
 const NEWCOMERS_MAX: usize = 256;
@@ -21,18 +21,14 @@ const NEWCOMERS_MAX: usize = 256;
 const WAKE: u64 = 0;
 
 /// Between two looks for a listener, which nobody tells of.
-const ASK_AGAIN: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 2_000_000,
-};
+const ASK_AGAIN_MS: i32 = 2;
 
 /// Wakes the thread.
 pub(super) struct Wake<'a>(&'a OwnedFd);
 
 impl Wake<'_> {
     pub(super) fn now(&self) {
-        // It fails only if it has been woken 2^64 times.
-        let _ = rustix::io::write(self.0, &1_u64.to_ne_bytes());
+        system::count_up(self.0);
     }
 }
 
@@ -66,19 +62,10 @@ impl Manager {
     /// Hears for ever.
     fn serve(&self) {
         let mut some_ask = false;
-        let mut events = Vec::with_capacity(64);
-        loop {
-            events.clear();
-            let spare = rustix::buffer::spare_capacity(&mut events);
-            let limit = some_ask.then_some(&ASK_AGAIN);
-            match epoll::wait(&self.epoll, spare, limit) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                // The descriptor is gone: the program has closed what is not its own.
-                Err(_) => return,
-            }
+        // Without an answer the program has closed what is not its own.
+        while let Some(tokens) = system::wait(&self.epoll, some_ask.then_some(ASK_AGAIN_MS)) {
             let mut world = self.world();
-            for event in &events {
-                let token = event.data.u64();
+            for token in tokens {
                 if token == WAKE {
                     let _ = rustix::io::read(&self.wake, &mut [0_u8; 8]);
                 }
@@ -387,7 +374,7 @@ impl World {
         if let Some(socket) = endpoint.socket.take() {
             // A child that was forked may hold a copy of it; the peer must hear the end all the
             // same.
-            let _ = rustix::net::shutdown(&socket, Shutdown::Both);
+            system::shut_down(&socket);
             self.forget_watched(|watched| watched == Watched::Endpoint(number));
         }
     }

@@ -6,12 +6,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::RecvFlags;
 use viaduct_processes::rendezvous::Listener;
 
 use super::channel::{Channel, Event, EventKind, EventParameters};
 use super::wire::{MESSAGE_BYTES_MAX, Message, Request};
 use super::{EndpointNumber, Parameters, Side, Space};
+use crate::system;
 
 /// How far an endpoint has come.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -106,8 +107,7 @@ impl Endpoint {
 /// Writes a message. A socket has place for the few that a connection needs; a peer that reads none
 /// of them, or is gone, is told nothing.
 pub(super) fn say(socket: &OwnedFd, message: &Message) {
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    let _ = rustix::net::send(socket, &message.encode(), flags);
+    system::send(socket, &message.encode());
 }
 
 /// What a socket has to tell.

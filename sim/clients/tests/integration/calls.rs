@@ -1,10 +1,13 @@
 //! Programs over the handles, with what they exchange through their own memory.
 
+use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::OFlags;
 use viaduct_calls::{
-    CompletionQueue, CompletionQueueOptions, Context, Device, MemoryRegion, ProtectionDomain,
-    QueuePair, QueuePairOptions, SendRequest,
+    CompletionChannel, CompletionQueue, CompletionQueueOptions, Context, Device, MemoryRegion,
+    ProtectionDomain, QueuePair, QueuePairOptions, SendRequest,
 };
 use viaduct_programs::Simulation;
 use viaduct_programs::verbs::flags::{access, send};
@@ -13,7 +16,7 @@ use viaduct_programs::verbs::{
     QueuePairType, ReceiveRequest, ScatterGatherElement, SendOpcode, errno,
 };
 
-use crate::turns::{compute, line, now, run, run_on};
+use crate::turns::{Ran, compute, line, now, run, run_on};
 
 pub(crate) const RIGHTS: u32 = access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_READ;
 
@@ -252,20 +255,26 @@ fn an_inline_datagram_has_the_bytes_of_when_it_was_posted() {
     run(simulation(2), vec![Box::new(sends), Box::new(receives)]);
 }
 
-#[test]
-fn whoever_sleeps_for_an_event_is_woken_by_the_completion() {
+/// Two hosts, of which one sends the other two messages, 50 us after each other. The other does
+/// something with a channel, whose queue is armed, and says when each of two messages was there.
+fn with_channel(
+    take: impl Fn(&CompletionChannel, &CompletionQueue) -> u64 + Send + 'static,
+) -> (Vec<u64>, Ran) {
     let (near, far) = Socket::pair();
+    let (tells, told) = channel();
     let sends = move || {
         let end = End::new(QueuePairType::Rc, 64);
         let peer = near.exchange(end.pair.number(), &end.context.device());
         end.raise(peer);
         near.exchange(0, &end.context.device());
-        compute(50_000_000);
-        let elements = [end.element(0, 5)];
-        let request = SendRequest::new(7, SendOpcode::Send).with_elements(&elements);
-        // SAFETY: nothing is inline.
-        unsafe { end.pair.post_send(&request) }.unwrap();
-        // It is alive until the message is there.
+        for number in 0..2 {
+            compute(50_000_000);
+            let elements = [end.element(0, 5)];
+            let request = SendRequest::new(number, SendOpcode::Send).with_elements(&elements);
+            // SAFETY: nothing is inline.
+            unsafe { end.pair.post_send(&request) }.unwrap();
+        }
+        // It is alive until the messages are there.
         compute(50_000_000);
         end.context.close().unwrap();
     };
@@ -288,15 +297,73 @@ fn whoever_sleeps_for_an_event_is_woken_by_the_completion() {
         let peer = far.exchange(end.pair.number(), &end.context.device());
         end.raise(peer);
         end.receive(0, 64);
+        end.receive(0, 64);
         queue.arm(false).unwrap();
         far.exchange(0, &end.context.device());
+        for _ in 0..2 {
+            tells.send(take(&channel, &queue)).unwrap();
+            queue.acknowledge_events(1);
+            queue.arm(false).unwrap();
+            assert_eq!(done(&queue).byte_length, 5);
+        }
+    };
+    let ran = run(simulation(2), vec![Box::new(sends), Box::new(receives)]);
+    (told.iter().collect(), ran)
+}
+
+fn can_be_read(descriptor: RawFd) -> bool {
+    // SAFETY: the channel that it belongs to is there.
+    let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    let mut entries = [PollFd::new(&descriptor, PollFlags::IN)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    rustix::event::poll(&mut entries, Some(&now)).unwrap() > 0
+}
+
+fn set_nonblocking(descriptor: RawFd) {
+    // SAFETY: as above.
+    let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    rustix::fs::fcntl_setfl(descriptor, OFlags::NONBLOCK).unwrap();
+}
+
+#[test]
+fn whoever_sleeps_for_an_event_is_woken_by_the_completion() {
+    let (woken, ran) = with_channel(|channel, _| {
         let before = now();
         assert_eq!(channel.next_event().unwrap(), 0xc0);
-        assert!(now() - before >= 50_000_000);
-        assert_eq!(done(&queue).byte_length, 5);
-        queue.acknowledge_events(1);
-    };
-    run(simulation(2), vec![Box::new(sends), Box::new(receives)]);
+        assert!(now() - before >= 40_000_000);
+        assert!(!can_be_read(channel.fd()));
+        now()
+    });
+    assert_eq!(woken.len(), 2);
+    // The descriptor tells nothing of what was taken before anybody could be told.
+    assert!(ran.rung.is_empty(), "{:?}", ran.rung);
+}
+
+#[test]
+fn a_descriptor_can_be_read_from_when_a_sleeper_is_woken_until_the_event_is_taken() {
+    let (woken, _) = with_channel(|channel, _| {
+        channel.next_event().unwrap();
+        now()
+    });
+    let (seen, ran) = with_channel(|channel, queue| {
+        while !can_be_read(channel.fd()) {
+            compute(1_000_000);
+            queue.entries().unwrap();
+        }
+        let seen = now();
+        set_nonblocking(channel.fd());
+        assert_eq!(channel.next_event().unwrap(), 0xc0);
+        assert!(!can_be_read(channel.fd()));
+        assert_eq!(channel.next_event().unwrap_err().errno(), errno::EAGAIN);
+        seen
+    });
+    assert_eq!(ran.rung[0], woken[0]);
+    for (seen, rung) in seen.iter().zip(&ran.rung) {
+        assert!((0..3_000_000).contains(&(seen - rung)), "{seen} {rung}");
+    }
 }
 
 #[test]

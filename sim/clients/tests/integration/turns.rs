@@ -88,6 +88,8 @@ pub(crate) struct Ran {
     pub(crate) clients: Clients,
     /// Whose memory was written, and when a loop there saw that.
     pub(crate) written: Vec<(u32, u64)>,
+    /// When descriptors became readable.
+    pub(crate) rung: Vec<u64>,
 }
 
 /// Runs programs, each in a thread that is a client on the host of its place.
@@ -98,7 +100,7 @@ pub(crate) fn run(simulation: Simulation, programs: Vec<Program>) -> Ran {
 /// The same on hosts that are named.
 pub(crate) fn run_on(simulation: Simulation, programs: Vec<(u32, Program)>) -> Ran {
     let mut clients = Clients::new(simulation);
-    let mut written = Vec::new();
+    let (mut written, mut rung) = (Vec::new(), Vec::new());
     std::thread::scope(|scope| {
         let mut members = Vec::new();
         for (number, (host, program)) in (0..).zip(programs) {
@@ -123,12 +125,21 @@ pub(crate) fn run_on(simulation: Simulation, programs: Vec<(u32, Program)>) -> R
                 ends.send(Said::Ended).expect("as above");
             });
         }
-        give_turns(&mut clients, &mut members, &mut written);
+        give_turns(&mut clients, &mut members, &mut written, &mut rung);
     });
-    Ran { clients, written }
+    Ran {
+        clients,
+        written,
+        rung,
+    }
 }
 
-fn give_turns(clients: &mut Clients, members: &mut [Member], written: &mut Vec<(u32, u64)>) {
+fn give_turns(
+    clients: &mut Clients,
+    members: &mut [Member],
+    written: &mut Vec<(u32, u64)>,
+    rung: &mut Vec<u64>,
+) {
     loop {
         let first = members
             .iter()
@@ -144,6 +155,9 @@ fn give_turns(clients: &mut Clients, members: &mut [Member], written: &mut Vec<(
         let mut has_answers = reached < until;
         while let Some(process) = clients.written() {
             written.push((process.number, reached));
+        }
+        if clients.has_rung() {
+            rung.push(reached);
         }
         while let Some((thread, when, answer)) = clients.ready() {
             let member = members.iter_mut().find(|it| it.thread == thread);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use viaduct_cluster::programs::{PairPost, operation_of};
 use viaduct_engine::Time;
 use viaduct_hardware::Mechanism;
+use viaduct_provider::via::verbs::carrier::Signal;
 use viaduct_provider::via::verbs::notices::{Destruction, Owner};
 use viaduct_provider::via::verbs::{
     self, Adapter, AddressAttributes, AsyncEvent, Completion, Error, Key, Limits,
@@ -191,7 +192,16 @@ impl Device {
     ///
     /// ENOMEM when it is open too often.
     pub fn open(&self) -> Result<Context> {
-        let key = call(&self.process, |adapter| adapter.notices.open((), ()))?;
+        self.open_with(None)
+    }
+
+    /// The same, with something that is told of asynchronous events as they come and are taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`Device::open`].
+    pub fn open_with(&self, signal: Option<Box<dyn Signal + Send>>) -> Result<Context> {
+        let key = call(&self.process, |adapter| adapter.notices.open((), signal))?;
         let process = self.process.clone();
         Ok(Context { process, key })
     }
@@ -252,8 +262,20 @@ impl Context {
     ///
     /// ENOMEM when there are too many.
     pub fn create_completion_channel(&self) -> Result<CompletionChannel> {
+        self.create_completion_channel_with(None)
+    }
+
+    /// The same, with something that is told of events as they come and are taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`Context::create_completion_channel`].
+    pub fn create_completion_channel_with(
+        &self,
+        signal: Option<Box<dyn Signal + Send>>,
+    ) -> Result<CompletionChannel> {
         let key = call(&self.process, |adapter| {
-            adapter.notices.create_channel(self.key, ())
+            adapter.notices.create_channel(self.key, signal)
         })?;
         let process = self.process.clone();
         Ok(CompletionChannel { process, key })

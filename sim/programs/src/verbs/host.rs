@@ -1,6 +1,7 @@
 //! A host's RDMA adapter: its objects, and what follows from what happens to them.
 
 use std::mem;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use viaduct_cluster::programs::{Outgoing, Take};
@@ -93,12 +94,9 @@ pub(super) fn host_of(number: u32, hosts: u32) -> Option<u32> {
     (host < hosts).then_some(host)
 }
 
-/// The address of a host: an IPv4 address of 10.0.0.0/8, mapped into IPv6.
-fn gid_of(host: u32) -> [u8; 16] {
-    let mut gid = [0; 16];
-    gid[10..12].copy_from_slice(&[0xff; 2]);
-    gid[12..].copy_from_slice(&(10 << 24 | (host + 1) & 0xff_ffff).to_be_bytes());
-    gid
+/// The address of a host, unless somebody says otherwise: one of 10.0.0.0/8.
+pub(crate) fn address_of(host: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(10 << 24 | (host + 1) & 0xff_ffff)
 }
 
 /// The time of adapters: nanoseconds, never 0.
@@ -107,7 +105,7 @@ const fn nanoseconds(time: Time) -> u64 {
 }
 
 impl Verbs {
-    fn new(host: u32, hosts: u32) -> Self {
+    fn new(host: u32, hosts: u32, address: Ipv4Addr) -> Self {
         let bits = pair_bits(hosts);
         let limits = Limits {
             first_number: (host + 1) << bits,
@@ -128,7 +126,7 @@ impl Verbs {
             needs_route: true,
         };
         Self {
-            adapter: Adapter::new(limits, 1, Packets::from(gid_of(host))),
+            adapter: Adapter::new(limits, 1, Packets::from(address.to_ipv6_mapped().octets())),
             timers: Vec::new(),
             woken: Time::ZERO,
         }
@@ -144,8 +142,10 @@ impl Hosted {
     /// The adapter of a host, which knows what time it is.
     pub(crate) fn adapter(cluster: &mut Cluster, host: u32) -> &mut Adapter {
         let (now, hosts) = (cluster.now(), cluster.host_count());
+        let address_of = cluster.programs.address_of;
         let verbs = &mut cluster.programs.host(host).verbs;
-        let verbs = verbs.get_or_insert_with(|| Box::new(Verbs::new(host, hosts)));
+        let make = || Box::new(Verbs::new(host, hosts, address_of(host)));
+        let verbs = verbs.get_or_insert_with(make);
         verbs.adapter.set_time(nanoseconds(now));
         &mut verbs.adapter
     }
@@ -346,6 +346,6 @@ mod tests {
             assert_eq!(host_of(0, hosts), None);
         }
         assert_eq!(host_of(0x80_4000, 2), None);
-        assert_eq!(gid_of(0)[10..], [0xff, 0xff, 10, 0, 0, 1]);
+        assert_eq!(address_of(0), Ipv4Addr::new(10, 0, 0, 1));
     }
 }
