@@ -5,7 +5,7 @@
 //! | barrier | dissemination (Hensgen, Finkel, Manber 1988) |
 //! | broadcast, reduce | binomial tree |
 //! | gather, scatter | direct: the root and each other one |
-//! | all-reduce | ring; recursive doubling; Rabenseifner's; double tree (Sanders 2009); hierarchical |
+//! | all-reduce | ring; recursive doubling; Rabenseifner; double tree (Sanders); hierarchical |
 //! | all-gather | ring; Bruck |
 //! | reduce-scatter | ring; pairwise |
 //! | all-to-all | pairwise; Bruck (Bruck and others 1997) |
