@@ -42,13 +42,12 @@ use crate::programs::{NoPrograms, OF_PROGRAM, Programs};
 use crate::result::{Ended, SeriesRow};
 use crate::run::ClosedUse;
 use crate::sent::Look;
-use crate::trace::{FlowName, Observer};
+use crate::trace::Observer;
 use crate::workload::{Pattern, Targets};
 use viaduct_hardware::mechanism::{self, LastPlan, PlanId, Plans};
 use viaduct_hardware::{ByHost, HostModel, Pair, Switching};
-use viaduct_network::fluid::FlowDemand;
 use viaduct_network::windows::LinkWindows;
-use viaduct_network::{Network, Next, Sharing, Transfer};
+use viaduct_network::{Network, Next, Sharing};
 
 /// Purposes of random streams.
 pub(crate) mod purpose {
@@ -767,46 +766,6 @@ impl<P: Programs> Cluster<P> {
 }
 
 impl ClusterConfig {
-    /// Appends the links that messages between two processes take: those of two processes are one
-    /// flow.
-    pub(crate) fn route<L: From<LinkId>>(&self, source: u32, target: u32, path: &mut Vec<L>) {
-        let ((source, target), flow) = self.flow_of(source, target);
-        let (source, target) = (HostId(source), HostId(target));
-        self.topology.route_flow(source, target, flow, path);
-    }
-
-    /// The links that a flow between two hosts takes.
-    pub(crate) fn links_of(&self, ((source, target), flow): FlowName) -> Vec<LinkId> {
-        let mut links = Vec::new();
-        let (source, target) = (HostId(source), HostId(target));
-        self.topology.route_flow(source, target, flow, &mut links);
-        links
-    }
-
-    /// What the network is given of a message between two processes.
-    #[inline]
-    pub(crate) fn transfer(&self, source: u32, target: u32, demand: FlowDemand) -> Transfer {
-        let (ends, flow) = self.flow_of(source, target);
-        Transfer {
-            ends,
-            flow,
-            class: class::DRAWN,
-            is_ordered: false,
-            demand,
-        }
-    }
-
-    /// The hosts of two processes, and the number of the flow from one to the other between them.
-    #[inline]
-    pub(crate) fn flow_of(&self, source: u32, target: u32) -> ((u32, u32), u32) {
-        let processes = self.hosts.processes;
-        if processes == 1 {
-            return ((source, target), 0);
-        }
-        let flow = flow_between(processes, source % processes, target % processes);
-        ((source / processes, target / processes), flow)
-    }
-
     /// The rate of a link: its own where the topology names one, else that of its kind.
     pub(crate) fn link_rate(&self, link: LinkId) -> viaduct_hardware::Rate {
         self.links.rate_of(&self.topology, link)
@@ -855,11 +814,6 @@ impl ClusterConfig {
 /// Whether nobody knows how long a run of such traffic will be.
 const fn has_growing_windows(traffic: &TrafficConfig) -> bool {
     traffic.application().is_some()
-}
-
-/// The number of the flow from one process to another, each by its number on its host.
-pub(crate) fn flow_between(processes: u32, source: u32, target: u32) -> u32 {
-    source.wrapping_mul(processes).wrapping_add(target)
 }
 
 /// What drawn traffic uses of the hosts' NICs, if there is any.

@@ -156,6 +156,7 @@ mod send;
 mod sent;
 mod taking;
 mod trace;
+mod ways;
 pub mod why;
 pub mod workload;
 

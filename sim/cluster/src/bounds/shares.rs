@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use viaduct_engine::{Stream, StreamKey};
 use viaduct_topology::{Detours, HostId, LinkClass, LinkId, Node, SwitchId, Topology};
 
-use crate::cluster::flow_between;
+use crate::ways::flow_between;
 use crate::workload::Targets;
 
 /// The traffic's shares.
