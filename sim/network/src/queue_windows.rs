@@ -21,7 +21,7 @@ pub struct QueueWindow {
     pub link: u32,
     /// Most bytes that were in the queue at once; 0 if no more than a full frame was.
     pub bytes_max: u64,
-    /// What became of frames there, and how the link paused.
+    /// Frames that were lost, trimmed or marked there, and pauses of the link.
     pub counts: QueueCounts,
 }
 

@@ -72,7 +72,7 @@ impl<'a> Words<'a> {
         number.ok_or_else(|| format!("`{}` is no number", one_line(word)))
     }
 
-    /// A count of elements, operations or seconds: none is negative.
+    /// A count of elements, operations or seconds, which must not be negative.
     fn amount(&mut self) -> Result<f64, String> {
         let number = self.number()?;
         match (0.0..1e18).contains(&number) {

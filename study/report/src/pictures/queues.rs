@@ -13,7 +13,7 @@ use crate::figure::quantity;
 use crate::shown::NamedRun;
 use crate::summary::seconds;
 
-/// Links that a picture has room for: its cells have notes as long as there are few.
+/// Links that a picture has room for. With more, a map has too many cells to name each of them.
 const LINKS_MAX: usize = 15;
 /// Of the plane's width of 100: what names of links take.
 const NAMES_WIDTH: f64 = 36.0;
