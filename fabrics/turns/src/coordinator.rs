@@ -1,5 +1,6 @@
 //! Takes clients in, gives them the turn one by one, and drives the world between.
 
+mod counter;
 mod listener;
 mod order;
 mod processes;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::seat::{Reply, Request, TIME_MAX};
 use crate::world::{Outcome, Process, Thread, World};
+use counter::WithoutCounter;
 pub use listener::Stopper;
 use listener::{Event, Listener};
 use order::{Due, Key, Order, Step, Wait};
@@ -167,6 +169,7 @@ impl Coordinator {
             order: Order::default(),
             now: 0,
             turns: 0,
+            without_counter: WithoutCounter::new(),
         };
         run.gather()?;
         run.turns(patience)?;
@@ -185,6 +188,7 @@ struct Run<'world> {
     order: Order,
     now: u64,
     turns: u64,
+    without_counter: WithoutCounter,
 }
 
 impl Run<'_> {
@@ -412,6 +416,7 @@ impl Run<'_> {
         self.processes.set_holder(Some((thread, clock)));
         let asked = loop {
             self.turns += 1;
+            self.without_counter.renew();
             seat.hand_over(reply, clock, self.now, self.horizon());
             if !self.await_given(thread)? {
                 // Its end is in the order.

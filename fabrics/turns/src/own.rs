@@ -27,8 +27,9 @@ const WELCOME_LIMIT: Duration = Duration::from_secs(60);
 /// How often a thread that waits for its turn looks whether there is still a coordinator.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How far a thread may be ahead of what is first behind it, 10 us, when it does nothing but charge
-/// its clock.
-const LEAD_MAX: u64 = 10_000_000;
+/// its clock; or a hundredth of the time for which it has done so.
+const LEAD_MIN: u64 = 10_000_000;
+const LEAD_PARTS: u64 = 100;
 /// Descriptors of ours have numbers from here on, so that a program's have those it would have.
 const DESCRIPTOR_MIN: i32 = 700;
 
@@ -49,6 +50,8 @@ thread_local! {
     /// This thread is giving the turn or waiting for it: a signal's handler that comes here
     /// meanwhile does as if there were no simulation.
     static IS_WAITING: Cell<bool> = const { Cell::new(false) };
+    /// This thread's clock when it last did more than charge it.
+    static CHARGES_SINCE: Cell<u64> = const { Cell::new(0) };
     /// Counts what this thread has done here.
     static ACTIVITY: Cell<u64> = const { Cell::new(0) };
     /// The count when it last waited for memory.
@@ -204,6 +207,7 @@ fn wait(own: &Own, seat: Seat) {
             end("the simulation has ended before this program");
         }
     }
+    CHARGES_SINCE.set(seat.clock());
 }
 
 fn exchange(own: &Own, seat: Seat, request: Request, until: Option<u64>) -> Reply {
@@ -376,8 +380,11 @@ extern "C" fn charge(picoseconds: u64) {
     if let Some((_, seat)) = running() {
         seat.set_clock(seat.clock().saturating_add(picoseconds));
         // A loop that reads clocks until something has happened lets it happen.
-        if seat.clock() > seat.horizon().saturating_add(LEAD_MAX) {
+        let (clock, since) = (seat.clock(), CHARGES_SINCE.get());
+        let lead = LEAD_MIN.max((clock - since.min(clock)) / LEAD_PARTS);
+        if clock > seat.horizon().saturating_add(lead) {
             synchronise();
+            CHARGES_SINCE.set(since);
         }
     }
 }
@@ -445,6 +452,7 @@ unsafe extern "C" fn post(request: *const u8, length: usize) {
     };
     // SAFETY: the caller's promise.
     let request = unsafe { core::slice::from_raw_parts(request, length) };
+    CHARGES_SINCE.set(seat.clock());
     if !seat.add_post(request) {
         exchange(own, seat, Request::Sleep, Some(seat.clock()));
         seat.add_post(request);

@@ -63,6 +63,10 @@ const TESTS: &[Test] = &[
     ),
     ("time_stands_while_a_wait_can_end", time_stands),
     ("who_is_alone_needs_no_turn", who_is_alone_needs_no_turn),
+    (
+        "who_reads_clocks_for_long_gives_the_turn_ever_less_often",
+        who_reads_clocks,
+    ),
     ("threads_run_one_at_a_time", threads_run_one_at_a_time),
     (
         "a_thread_that_nobody_announced_is_one_too",
@@ -358,6 +362,13 @@ fn act(role: &str, words: &[String]) {
                 client.sleep_until(client.now() + US);
             }
             say(client, "slept");
+        }
+        "clocks" => {
+            let end = number(0) * US;
+            while client.now() < end {
+                client.charge(US / 40);
+            }
+            say(client, "read");
         }
         "looks" => {
             let place = AtomicU8::new(0);
@@ -793,6 +804,21 @@ fn time_stands() {
 fn who_is_alone_needs_no_turn() {
     let (_, ended) = well(&[("sleeps", &[])]);
     assert_eq!((ended.time, ended.turns), (1000 * US, 2));
+}
+
+/// Each 10 us at first, and then when a hundredth of the time has gone.
+fn who_reads_clocks() {
+    let turns = |us| {
+        let (lines, ended) = well(&[("clocks", &[us]), ("clocks", &[us])]);
+        assert_eq!(ended.time, us.parse::<u64>().unwrap() * US);
+        assert!(
+            lines.iter().any(|line| line.ends_with("read")),
+            "{lines:#?}"
+        );
+        ended.turns
+    };
+    let (short, long) = (turns("1000"), turns("100000"));
+    assert!((90..120).contains(&short) && long < 1000, "{short} {long}");
 }
 
 fn threads_run_one_at_a_time() {

@@ -5,6 +5,7 @@
 //!   libibverbs --Request (bytes)-->  Clients: a deputy for each thread
 //!                                        |  (`viaduct_programs::outside`)
 //!                                        |  perform.rs: the calls of `viaduct_programs::verbs`
+//!                                        |  looks.rs: what a loop of looks is told
 //!                                    Simulation: hosts, adapters, network
 //!              <----bytes of messages---  memory.rs: copies by the kernel
 //!              <----readable or not-----  descriptors.rs: of channels and opened devices
@@ -15,6 +16,7 @@
 //! `viaduct_turns` gives threads their turns and knows nothing of that.
 
 mod descriptors;
+mod looks;
 mod memory;
 mod perform;
 mod world;

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use viaduct_calls::{Description, Owner as AsyncOwner, Request, Send, put_answer};
-use viaduct_engine::Time;
 use viaduct_programs::Process;
 use viaduct_programs::outside::Owner;
 use viaduct_programs::verbs::{
@@ -14,6 +13,7 @@ use viaduct_programs::verbs::{
 };
 
 use crate::descriptors::Raised;
+use crate::looks::Looks;
 
 /// Devices that a client has opened.
 pub(crate) type Opened = Arc<Mutex<Vec<Key>>>;
@@ -48,54 +48,6 @@ impl Asker {
                 Err(Error::new(number, reason))
             }
         }
-    }
-}
-
-/// How often a thread has looked into one queue in vain, with nothing between.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Spell {
-    queue: Option<Key>,
-    /// When the last of them was over.
-    until: Time,
-    looks: u32,
-}
-
-pub(crate) type Looks = Arc<Mutex<Spell>>;
-
-/// Looks in vain after which a thread is taken to be in a loop. Each answer then stands for several
-/// looks, twice as many as the one before: the thread is told of a completion as early, and has the
-/// turn for less.
-const LOOKS_ALONE: u32 = 16;
-
-/// Looks that an answer stands for at most: a program's loop may end by something else.
-const LOOKS_AT_ONCE_MAX: u32 = 1 << 11;
-
-impl Spell {
-    fn goes_on(&self, queue: Key, now: Time) -> bool {
-        self.queue == Some(queue) && self.until == now
-    }
-
-    /// How many looks the next one stands for, which begins at `now`.
-    fn next(&self, queue: Key, now: Time) -> u64 {
-        if !self.goes_on(queue, now) || self.looks < LOOKS_ALONE {
-            return 1;
-        }
-        let doublings = (self.looks - LOOKS_ALONE + 1).min(LOOKS_AT_ONCE_MAX.ilog2());
-        1 << doublings
-    }
-
-    /// A look that began at `now` has been in vain until `until`.
-    fn note(&mut self, queue: Key, now: Time, until: Time) {
-        let before = if self.goes_on(queue, now) {
-            self.looks
-        } else {
-            0
-        };
-        *self = Self {
-            queue: Some(queue),
-            until,
-            looks: before.saturating_add(1),
-        };
     }
 }
 
@@ -318,13 +270,10 @@ fn poll(process: &Process, looks: &Looks, queue: Key, most: u32) -> Result<Vec<C
     let most = most.min(COMPLETIONS_MAX) as usize;
     let mut found = vec![Completion::default(); most];
     let now = process.time();
-    let spell = || looks.lock().unwrap_or_else(PoisonError::into_inner);
-    let often = spell().next(queue, now);
+    let often = looks.next(queue, now);
     let count = CompletionQueue::of(process, queue).poll_often(&mut found, often)?;
     found.truncate(count);
-    if count == 0 {
-        spell().note(queue, now, process.time());
-    }
+    looks.note(queue, now, process.time(), count > 0);
     Ok(found)
 }
 

@@ -12,8 +12,9 @@ use viaduct_programs::{Simulation, SimulationError};
 use viaduct_turns::{Outcome, Process, Thread, World, hosts};
 
 use crate::descriptors::{Descriptor, Raised};
+use crate::looks::Looks;
 use crate::memory::Memories;
-use crate::perform::{Asker, Looks, Opened, opened_of, perform};
+use crate::perform::{Asker, Opened, opened_of, perform};
 
 /// A simulation whose programs are clients.
 ///
