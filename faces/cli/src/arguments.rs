@@ -235,7 +235,7 @@ pub(crate) struct RunArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct RerunArguments {
-    /// A directory that `viaduct run` left
+    /// A directory that `viaduct run`, or `viaduct rdma --on ... --out`, left
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
     /// Where to leave the new run's directory [default: nowhere]

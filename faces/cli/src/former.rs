@@ -8,6 +8,8 @@ use viaduct_report::{OrderedMap, Summary, scenario_file};
 use viaduct_sweep::{PAGE_FILE, TABLE_FILE, holds_sweep};
 
 use crate::failure::Failure;
+use crate::jobs::VERSION;
+use crate::output;
 use crate::planning::FormerCell;
 
 /// What a run directory says of its runs.
@@ -55,21 +57,42 @@ enum Runs {
 /// What to do when a directory is no run directory.
 pub(crate) const DIRECTORY_HELP: &str = "give a directory that `viaduct run` left";
 
+/// Reads a file of a run directory.
+fn read_file(directory: &Path, name: &str) -> Result<String, Failure> {
+    let path = directory.join(name);
+    fs::read_to_string(&path).map_err(|error| {
+        let title = format!("cannot read `{}`: {error}", path.display());
+        Failure::new(title, DIRECTORY_HELP)
+    })
+}
+
+/// What is wrong with the summary of a run directory.
+fn unreadable(directory: &Path, problem: &str) -> Failure {
+    let path = directory.join("summary.json");
+    let title = format!("`{}` is no summary of a run: {problem}", path.display());
+    Failure::new(title, DIRECTORY_HELP)
+}
+
+/// The summary in the directory of a run of programs.
+pub(crate) fn programs_summary(directory: &Path) -> Result<Summary, Failure> {
+    let text = read_file(directory, "summary.json")?;
+    serde_json::from_str(&text).map_err(|error| unreadable(directory, &error.to_string()))
+}
+
+/// Says so if another version made any of the runs.
+pub(crate) fn warn_of_version<'a>(mut runs: impl Iterator<Item = &'a Summary>) {
+    if let Some(Summary { version, .. }) = runs.find(|run| run.version != VERSION) {
+        let title = format!("the run was made by version {version}, this is version {VERSION}");
+        let help = "results may differ between versions; CHANGELOG.md says where";
+        output::message("warning", &title, Some(help));
+    }
+}
+
 impl Former {
     /// Reads summary and scenarios.
     pub(crate) fn read(directory: &Path) -> Result<Self, Failure> {
-        let read = |name: &str| {
-            let path = directory.join(name);
-            fs::read_to_string(&path).map_err(|error| {
-                let title = format!("cannot read `{}`: {error}", path.display());
-                Failure::new(title, DIRECTORY_HELP)
-            })
-        };
-        let unreadable = |problem: &str| {
-            let path = directory.join("summary.json");
-            let title = format!("`{}` is no summary of a run: {problem}", path.display());
-            Failure::new(title, DIRECTORY_HELP)
-        };
+        let read = |name: &str| read_file(directory, name);
+        let unreadable = |problem: &str| unreadable(directory, problem);
         if holds_sweep(directory) {
             let place = directory.display();
             let help = format!(

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use viaduct_cluster::config::{Arrivals, ClusterConfig};
-use viaduct_cluster::record::Selection;
+use viaduct_cluster::record::{Recording, Selection};
 use viaduct_cluster::result::RunResult;
 use viaduct_cluster::why::{Choice, WhyError};
 use viaduct_engine::Time;
@@ -24,13 +24,14 @@ use crate::interrupt::Interrupt;
 use crate::jobs::VERSION;
 use crate::picture::try_to_open;
 use crate::resources::peak_rss_bytes;
+use crate::showing::Commands;
 use crate::simulated::Simulated;
 
 /// Messages that a trace has.
 const TRACED: u64 = 200;
 
 /// What to look at.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(crate) struct InspectionArguments {
     /// Say where the time of one message went, on simulated hosts: `slowest`, a number in order of
     /// posting, or a quantile of latency, as in `--why 0.99`
@@ -82,9 +83,18 @@ impl InspectionArguments {
             .find_map(|(name, is_given)| is_given.then_some(*name))
     }
 
+    /// Which messages are to be recorded, if a trace is wanted.
+    pub(crate) fn selection(&self) -> Option<Selection> {
+        self.trace.is_some().then_some(Selection {
+            from: Time::ZERO,
+            every: 1,
+            count: TRACED,
+        })
+    }
+
     /// Whether an account of all messages is wanted.
     pub(crate) const fn wants_account(&self) -> bool {
-        self.report.is_some()
+        self.report.is_some() || self.trace.is_some()
     }
 
     /// Sees to it that its files can be written: whoever measures wants to know that before.
@@ -99,38 +109,30 @@ impl InspectionArguments {
         Ok(())
     }
 
-    /// Looks at a measurement that has been made: what is to be said of it, as text or as members
-    /// of the JSON object.
+    /// Looks at what has run: what is to be said of it, as text or as members of the JSON object.
     ///
     /// # Errors
     ///
     /// When there is no such message, or a file cannot be written.
     pub(crate) fn look(
         &self,
-        measured: &Measured<'_>,
+        looked: &LookedAt<'_>,
         account: Option<&Account>,
         interrupt: &Interrupt,
         is_json: bool,
     ) -> Result<String, Failure> {
         let mut said = String::new();
         if let Some(Which(choice)) = self.why {
-            said += &explained(measured, choice, interrupt, is_json)?;
+            said += &explained(looked, choice, interrupt, is_json)?;
         }
-        if let Some(path) = &self.trace {
-            let told = traced(measured, path)?;
+        if let (Some(path), Some(account)) = (&self.trace, account) {
+            let told = account.trace(path)?;
             if !is_json {
                 said += &told;
             }
         }
         if let (Some(path), Some(account)) = (&self.report, account) {
-            let (test, fabric) = (measured.test, measured.hosts.name());
-            let page = account.page(&Subject {
-                name: &format!("measure {test} on {fabric}"),
-                title: &format!("{test} over {fabric}"),
-                question: "Every message that the measuring programs sent, of all sizes, set-up \
-                           included.",
-                settings: measured.settings,
-            });
+            let page = account.page(&looked.subject);
             fs::write(path, page).map_err(|error| unable(path, &error))?;
             if !is_json {
                 said += &format!("\n  report   {}\n", path.display());
@@ -157,15 +159,41 @@ pub struct Subject<'a> {
     pub settings: &'a str,
 }
 
-/// A measurement that is looked at.
+/// What has run and is looked at.
 #[derive(Clone, Copy)]
-pub(crate) struct Measured<'a> {
+pub(crate) struct LookedAt<'a> {
     pub(crate) hosts: &'a Simulated,
-    pub(crate) test: &'a str,
-    /// How it was measured, in a line.
-    pub(crate) settings: &'a str,
-    /// Makes it once more.
+    pub(crate) subject: Subject<'a>,
+    /// Has it run once more.
     pub(crate) repeat: &'a dyn Fn(&mut Simulation),
+}
+
+/// Looks at a measurement, which has been made by these settings and is made again by `repeat`.
+///
+/// # Errors
+///
+/// As [`InspectionArguments::look`].
+pub(crate) fn look_at_measurement(
+    arguments: &InspectionArguments,
+    (hosts, test, settings): (&Simulated, &str, &str),
+    repeat: &dyn Fn(&mut Simulation),
+    account: Option<&Account>,
+    interrupt: &Interrupt,
+    is_json: bool,
+) -> Result<String, Failure> {
+    let fabric = hosts.name();
+    let subject = Subject {
+        name: &format!("measure {test} on {fabric}"),
+        title: &format!("{test} over {fabric}"),
+        question: "Every message that the measuring programs sent, of all sizes, set-up included.",
+        settings,
+    };
+    let looked = LookedAt {
+        hosts,
+        subject,
+        repeat,
+    };
+    arguments.look(&looked, account, interrupt, is_json)
 }
 
 /// All messages of programs that have run, and their links.
@@ -173,14 +201,16 @@ pub(crate) struct Measured<'a> {
 pub struct Account {
     config: ClusterConfig,
     result: RunResult,
+    recording: Recording,
     wall_s: f64,
 }
 
 impl Account {
-    /// Of a simulation that has run with [`Simulation::keep_account`], and took so long. To be
-    /// asked once.
+    /// Of a simulation that has run with [`Simulation::keep_account`], and with
+    /// [`Simulation::record`] where a trace is wanted, and took so long. To be asked once.
     #[must_use]
     pub fn of(simulation: &Simulation, wall_s: f64) -> Self {
+        let recording = simulation.recorded();
         let result = simulation.account();
         let mut config = ClusterConfig::clone(&simulation.configuration());
         // What is said of it is of programs, as long as they took.
@@ -189,6 +219,7 @@ impl Account {
         Self {
             config,
             result,
+            recording,
             wall_s,
         }
     }
@@ -262,7 +293,17 @@ impl Account {
     /// A page about all messages.
     #[must_use]
     pub fn page(&self, subject: &Subject<'_>) -> String {
-        let summary = self.summary(subject.name);
+        self.page_with(subject, &self.summary(subject.name), Vec::new())
+    }
+
+    /// The same with a summary that was made, and commands that make it again.
+    pub(crate) fn page_with(
+        &self,
+        subject: &Subject<'_>,
+        summary: &Summary,
+        commands: Commands,
+    ) -> String {
+        let published = Published::default();
         let around = match self.result.around.posted {
             0 => String::new(),
             posted => format!(
@@ -270,45 +311,69 @@ impl Account {
                 count(posted)
             ),
         };
-        let published = Published::default();
-        run_page(&ShownStudy {
-            name: subject.name.to_owned(),
-            title: subject.title.to_owned(),
-            question: subject.question.to_owned(),
-            source: String::new(),
-            headline: format!(
-                "{} hosts, {}{around}",
-                count(u64::from(self.config.topology.host_count())),
-                subject.settings
-            ),
-            version: VERSION.to_owned(),
-            digest: summary.digest.clone(),
-            runs_not_begun: 0,
-            cells: vec![ShownCell {
-                set: &[],
-                published: &published,
-                config: &self.config,
-                scenario_toml: "",
-                runs: vec![ShownRun::new(&summary, &self.result)],
-            }],
-            differences: Vec::new(),
-            commands: Vec::new(),
-        })
+        let run = ShownRun::new(summary, &self.result);
+        let mut shown = subject.shown(&self.config, &published, run, commands);
+        shown.headline += &around;
+        run_page(&shown)
+    }
+
+    /// Writes what its first messages used: what is to be said of it.
+    fn trace(&self, path: &Path) -> Result<String, Failure> {
+        let file = timeline(&self.config, &self.recording);
+        fs::write(path, file).map_err(|error| unable(path, &error))?;
+        Ok(format!(
+            "\n  trace    {}: {} messages, {} uses of hosts and links\n",
+            path.display(),
+            count(self.recording.messages.len() as u64),
+            count(self.recording.uses.len() as u64)
+        ))
     }
 }
 
-/// Runs a measurement twice more and explains one of its messages.
+impl Subject<'_> {
+    /// A run of it, as pages and pictures want it.
+    pub(crate) fn shown<'a>(
+        &self,
+        config: &'a ClusterConfig,
+        published: &'a Published,
+        run: ShownRun<'a>,
+        commands: Commands,
+    ) -> ShownStudy<'a> {
+        let hosts = u64::from(config.topology.host_count());
+        ShownStudy {
+            name: self.name.to_owned(),
+            title: self.title.to_owned(),
+            question: self.question.to_owned(),
+            source: String::new(),
+            headline: format!("{} hosts, {}", count(hosts), self.settings),
+            version: run.summary.version.clone(),
+            digest: run.summary.digest.clone(),
+            runs_not_begun: 0,
+            cells: vec![ShownCell {
+                set: &[],
+                published,
+                config,
+                scenario_toml: "",
+                runs: vec![run],
+            }],
+            differences: Vec::new(),
+            commands,
+        }
+    }
+}
+
+/// Has it run twice more and explains one of its messages.
 fn explained(
-    measured: &Measured<'_>,
+    looked: &LookedAt<'_>,
     choice: Choice,
     interrupt: &Interrupt,
     is_json: bool,
 ) -> Result<String, Failure> {
     let mut config = None;
-    let hosts = measured.hosts;
+    let hosts = looked.hosts;
     let explanation = explain(hosts.config(), choice, |simulation| {
         config = Some(simulation.configuration());
-        (measured.repeat)(simulation);
+        (looked.repeat)(simulation);
         !interrupt.is_asked()
     });
     let (explanation, config) = match (explanation, config) {
@@ -339,26 +404,6 @@ fn explained(
         true => format!(",\"why\":{}", explanation_document(&told).trim_end()),
         false => format!("\n{}", explanation_text(&told)),
     })
-}
-
-/// Runs a measurement once more and writes what its first messages use.
-fn traced(measured: &Measured<'_>, path: &Path) -> Result<String, Failure> {
-    let mut simulation = Simulation::new(measured.hosts.config().clone());
-    simulation.record(Selection {
-        from: Time::ZERO,
-        every: 1,
-        count: TRACED,
-    });
-    (measured.repeat)(&mut simulation);
-    let recording = simulation.recorded();
-    let file = timeline(&simulation.configuration(), &recording);
-    fs::write(path, file).map_err(|error| unable(path, &error))?;
-    Ok(format!(
-        "\n  trace    {}: {} messages, {} uses of hosts and links\n",
-        path.display(),
-        count(recording.messages.len() as u64),
-        count(recording.uses.len() as u64)
-    ))
 }
 
 /// A JSON object on a line, with more members.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use viaduct_cluster::record::Selection;
 use viaduct_fit::measure_in;
 use viaduct_measure::{Comparison, Mode, Plan, Report, Test, Transfer};
 use viaduct_programs::Simulation;
@@ -260,6 +261,8 @@ pub(crate) struct Task {
     transfer: Option<Transfer>,
     /// Whether an account of all messages and links is kept, on simulated hosts.
     pub(crate) has_account: bool,
+    /// Which messages are recorded, with an account of all.
+    pub(crate) recorded: Option<Selection>,
     /// Whether links are told.
     pub(crate) shows_links: bool,
 }
@@ -272,6 +275,7 @@ impl Task {
             level,
             transfer: None,
             has_account: false,
+            recorded: None,
             shows_links: false,
         }
     }
@@ -386,6 +390,7 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
         level: arguments.level,
         transfer: arguments.transfer.map(TransferName::transfer),
         has_account: arguments.links().is_some() || arguments.inspection.wants_account(),
+        recorded: arguments.inspection.selection(),
         shows_links: arguments.links().is_some(),
     };
     let picture = arguments.plot.as_deref();
@@ -439,16 +444,14 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
             let asked = interrupt.clone();
             let _ = measure_in(simulation, hosts.plan(&task), move || asked.is_asked());
         };
-        let measured = inspection::Measured {
-            hosts,
-            test: report.test.name(),
-            settings: &report.settings(),
-            repeat: &repeat,
-        };
-        let account = account.as_deref();
-        said = arguments
-            .inspection
-            .look(&measured, account, &interrupt, arguments.json)?;
+        said = inspection::look_at_measurement(
+            &arguments.inspection,
+            (hosts, report.test.name(), &report.settings()),
+            &repeat,
+            account.as_deref(),
+            &interrupt,
+            arguments.json,
+        )?;
     }
     let show = || {
         let mut text = shown(&reports, fabrics.len() > 1, arguments.json);

@@ -1,6 +1,6 @@
 //! From what was typed to a plan of runs.
 
-use viaduct_report::{Figure, FigureRole, Published, RunIdentity};
+use viaduct_report::{Figure, FigureRole, Published, RunIdentity, Source};
 use viaduct_scenario::{Override, Role, Study};
 
 use crate::arguments::{ScenarioArguments, SeedArguments};
@@ -107,9 +107,14 @@ impl Prepared {
     pub(crate) fn identity(&self) -> RunIdentity<'_> {
         RunIdentity {
             study: &self.plan.study,
-            resolved_toml: &self.scenarios,
+            source: self.source(),
             seeds: &self.seeds,
         }
+    }
+
+    /// What its runs are made from.
+    pub(crate) fn source(&self) -> Source<'_> {
+        Source::Scenarios(&self.scenarios)
     }
 
     /// Shows the warnings of the study on stderr.

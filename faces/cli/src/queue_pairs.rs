@@ -333,6 +333,9 @@ fn measure(arguments: &MeasureArguments, test: Test) -> Result<Exit, Failure> {
             if looked_at.is_some() {
                 simulation.keep_account(0);
             }
+            if let Some(selection) = arguments.inspection.selection() {
+                simulation.record(selection);
+            }
             match test.row(&mut simulation, bytes, arguments) {
                 Ok(row) => report.rows.push(row),
                 Err(error) => {
@@ -355,16 +358,17 @@ fn measure(arguments: &MeasureArguments, test: Test) -> Result<Exit, Failure> {
                 if arguments.links().is_some() {
                     report.links = account.links();
                 }
-                let measured = inspection::Measured {
-                    hosts,
-                    test: test.name(),
-                    settings: test.about(),
-                    repeat: &|simulation| {
-                        let _ = test.row(simulation, bytes, arguments);
-                    },
+                let repeat = |simulation: &mut Simulation| {
+                    let _ = test.row(simulation, bytes, arguments);
                 };
-                let (look, is_json) = (&arguments.inspection, arguments.json);
-                said = look.look(&measured, Some(&account), &interrupt, is_json)?;
+                said = inspection::look_at_measurement(
+                    &arguments.inspection,
+                    (hosts, test.name(), test.about()),
+                    &repeat,
+                    Some(&account),
+                    &interrupt,
+                    arguments.json,
+                )?;
             }
         }
         reports.push(report);

@@ -9,13 +9,16 @@ use std::process::Command;
 use clap::{Args, Subcommand, ValueEnum};
 use viaduct_processes::signals;
 
+use crate::arguments::RerunArguments;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
+mod commands;
 mod environment;
 mod executable;
 mod files;
 mod places;
+mod record;
 mod simulated;
 mod stats;
 
@@ -25,13 +28,8 @@ mod stats;
 pub(crate) struct RdmaArguments {
     #[command(subcommand)]
     command: Option<RdmaCommand>,
-    /// Run commands on simulated hosts, in simulated time: sim:MODEL or sim:MODEL@STUDY, as
-    /// `viaduct measure` takes them. Commands are separated by `:`, the first is on host 0
-    #[arg(long = "on", value_name = "HOSTS")]
-    on: Option<String>,
-    /// With --on: one command starts the others, so many, whose ranks say which host each is on
-    #[arg(long, value_name = "NUMBER", requires = "on", value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    hosts: Option<u32>,
+    #[command(flatten)]
+    simulated: simulated::SimulatedArguments,
     #[command(flatten)]
     adapters: AdapterArguments,
     /// Say on stderr what crossed when the command has ended
@@ -161,7 +159,7 @@ impl AdapterArguments {
 /// Does what follows `viaduct rdma`.
 pub(crate) fn rdma(arguments: &RdmaArguments) -> Result<Exit, Failure> {
     match &arguments.command {
-        None => match &arguments.on {
+        None => match &arguments.simulated.on {
             Some(name) => simulated::run(name, arguments),
             None => run(arguments),
         },
@@ -189,11 +187,28 @@ pub(crate) fn rdma(arguments: &RdmaArguments) -> Result<Exit, Failure> {
     }
 }
 
+pub(crate) use self::record::{Order, subject};
+
+/// Runs commands of a run directory again.
+///
+/// # Errors
+///
+/// When they cannot run.
+pub(crate) fn rerun(order: &Order, arguments: &RerunArguments) -> Result<Exit, Failure> {
+    simulated::rerun(order, arguments)
+}
+
 /// Runs a command. Where nothing is to be said at its end, it takes the place of this process.
 fn run(arguments: &RdmaArguments) -> Result<Exit, Failure> {
     let Some((program, rest)) = arguments.program.split_first() else {
         return Err(Failure::plain("no command"));
     };
+    if let Some(option) = arguments.simulated.given() {
+        return Err(Failure::new(
+            format!("`{option}` means nothing without `--on`"),
+            "messages are looked at on simulated hosts: --on sim:rnic-gen5",
+        ));
+    }
     arguments.adapters.check()?;
     let found = executable::find(program)?;
     let environment = environment::of(&arguments.adapters, std::process::id())?;

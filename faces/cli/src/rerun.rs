@@ -3,16 +3,19 @@
 use crate::arguments::RerunArguments;
 use crate::describe;
 use crate::failure::{Exit, Failure};
-use crate::former::Former;
+use crate::former::{Former, warn_of_version};
 use crate::interrupt::Interrupt;
-use crate::jobs::VERSION;
 use crate::output;
 use crate::planning::Prepared;
+use crate::rdma;
 use crate::run::{execute, judge, labelled_runs, prepare, show};
 use crate::showing;
 
 /// Runs a directory's scenario again and compares digests.
 pub(crate) fn rerun(arguments: &RerunArguments) -> Result<Exit, Failure> {
+    if let Some(order) = rdma::Order::read(&arguments.directory)? {
+        return rdma::rerun(&order, arguments);
+    }
     let former = Former::read(&arguments.directory)?;
     let display = &arguments.display;
     let mut prepared = Prepared::again(former.cells)?;
@@ -31,12 +34,8 @@ pub(crate) fn rerun(arguments: &RerunArguments) -> Result<Exit, Failure> {
     let new_directory = place
         .map(|path| prepare(path, prepared.identity(), false))
         .transpose()?;
-    let is_other_version = former.runs.iter().any(|run| run.version != VERSION);
-    if is_other_version && !display.quiet {
-        let versions = &former.runs[0].version;
-        let title = format!("the run was made by version {versions}, this is version {VERSION}");
-        let help = "results may differ between versions; CHANGELOG.md says where";
-        output::message("warning", &title, Some(help));
+    if !display.quiet {
+        warn_of_version(former.runs.iter());
     }
     let interrupt = Interrupt::listen();
     if !display.json {
@@ -47,7 +46,7 @@ pub(crate) fn rerun(arguments: &RerunArguments) -> Result<Exit, Failure> {
         let commands = showing::rerun_command(directory.path());
         let page = showing::page(&prepared, &outcome, &results, commands);
         directory
-            .write(&prepared.scenarios, &outcome, &results, Some(&page))
+            .write(prepared.source(), &outcome, &results, Some(&page))
             .map_err(Failure::plain)?;
     }
     show(&outcome, display)?;

@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
         let commands = showing::run_commands(arguments, directory.path());
         let page = showing::page(&prepared, &outcome, &results, commands);
         directory
-            .write(&prepared.scenarios, &outcome, &results, Some(&page))
+            .write(prepared.source(), &outcome, &results, Some(&page))
             .map_err(|error| Failure::new(error.to_string(), OUT_HELP))?;
     }
     show(&outcome, display)?;
@@ -66,8 +66,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
 
 const OUT_HELP: &str = "choose another place with `--out DIR`, or leave nothing with `--no-out`";
 
-const OTHER_RUNS_HELP: &str =
-    "choose another place with `--out DIR`, or replace that run by `viaduct run --force`";
+const OTHER_RUNS_HELP: &str = "choose another place with `--out DIR`, or replace that run with `--force`, as in \
+     `viaduct run --out DIR --force`";
 
 /// Makes sure that a run directory can be written.
 pub(crate) fn prepare(

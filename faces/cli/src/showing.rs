@@ -1,18 +1,23 @@
 //! From runs, just made or read from a directory, to what pages and pictures are made of.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::result::RunResult;
+use viaduct_programs::Simulation;
 use viaduct_report::{
-    FormerTables, ShownCell, ShownRun, ShownStudy, StudyOutcome, Summary, read_tables, run_page,
+    FormerTables, Published, ShownCell, ShownRun, ShownStudy, StudyOutcome, Summary, read_tables,
+    run_page,
 };
 
 use crate::arguments::RunArguments;
 use crate::describe;
 use crate::failure::Failure;
-use crate::former::{DIRECTORY_HELP, Former};
+use crate::former::{DIRECTORY_HELP, Former, programs_summary};
 use crate::jobs::VERSION;
 use crate::planning::Prepared;
+use crate::rdma;
 
 /// Commands with what each does.
 pub(crate) type Commands = Vec<(String, String)>;
@@ -117,7 +122,7 @@ pub(crate) fn rerun_command(directory: &Path) -> Commands {
 }
 
 /// As a shell takes it for one word.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),
@@ -126,7 +131,71 @@ fn quoted(word: &str) -> String {
 }
 
 /// A run directory with its tables.
-pub(crate) struct FormerStudy {
+pub(crate) enum FormerStudy {
+    /// Of a study.
+    Study(Box<FormerRuns>),
+    /// Of programs on simulated hosts.
+    Programs(Box<FormerPrograms>),
+}
+
+impl FormerStudy {
+    /// Reads it.
+    pub(crate) fn read(directory: &Path) -> Result<Self, Failure> {
+        Ok(match rdma::Order::read(directory)? {
+            Some(order) => Self::Programs(Box::new(FormerPrograms::read(directory, &order)?)),
+            None => Self::Study(Box::new(FormerRuns::read(directory)?)),
+        })
+    }
+
+    /// As pages and pictures want it, named as its study or otherwise.
+    pub(crate) fn shown(&self, name: Option<String>) -> ShownStudy<'_> {
+        let mut shown = match self {
+            Self::Study(runs) => runs.shown(),
+            Self::Programs(programs) => programs.shown(),
+        };
+        shown.name = name.unwrap_or(shown.name);
+        shown
+    }
+}
+
+/// A run of programs with its tables.
+pub(crate) struct FormerPrograms {
+    directory: PathBuf,
+    name: String,
+    typed: String,
+    config: Arc<ClusterConfig>,
+    published: Published,
+    summary: Summary,
+    tables: FormerTables,
+}
+
+impl FormerPrograms {
+    fn read(directory: &Path, order: &rdma::Order) -> Result<Self, Failure> {
+        let summary = programs_summary(directory)?;
+        let config = Simulation::new(order.hosts()?.config().clone()).configuration();
+        let keys = [(0, summary.seed, &*config.topology)];
+        let tables = read_tables(directory, &keys)
+            .map_err(|error| Failure::new(error.to_string(), DIRECTORY_HELP))?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            name: order.name(),
+            typed: order.typed(),
+            published: Published::default(),
+            tables: tables.into_iter().next().unwrap_or_default(),
+            config,
+            summary,
+        })
+    }
+
+    fn shown(&self) -> ShownStudy<'_> {
+        let run = ShownRun::former(&self.summary, &self.tables);
+        let commands = rerun_command(&self.directory);
+        rdma::subject(&self.name, &self.typed).shown(&self.config, &self.published, run, commands)
+    }
+}
+
+/// The runs of a study, or of several cells of one.
+pub(crate) struct FormerRuns {
     directory: PathBuf,
     prepared: Prepared,
     /// Of each cell, its runs.
@@ -135,9 +204,8 @@ pub(crate) struct FormerStudy {
     runs_not_begun: u64,
 }
 
-impl FormerStudy {
-    /// Reads it.
-    pub(crate) fn read(directory: &Path) -> Result<Self, Failure> {
+impl FormerRuns {
+    fn read(directory: &Path) -> Result<Self, Failure> {
         let Former {
             cells,
             runs: summaries,
@@ -165,8 +233,7 @@ impl FormerStudy {
         })
     }
 
-    /// As pages and pictures want it, named as its study or otherwise.
-    pub(crate) fn shown(&self, name: Option<String>) -> ShownStudy<'_> {
+    fn shown(&self) -> ShownStudy<'_> {
         let runs = self.runs.iter().map(|runs| {
             let runs = runs.iter();
             runs.map(|(summary, tables)| ShownRun::former(summary, tables))
@@ -175,7 +242,6 @@ impl FormerStudy {
         let mut shown = study(&self.prepared, runs, rerun_command(&self.directory));
         let summaries = self.runs.iter().flatten().map(|(summary, _)| summary);
         add_stop(&mut shown.headline, summaries);
-        shown.name = name.unwrap_or(shown.name);
         let mut versions = self
             .runs
             .iter()

@@ -222,6 +222,9 @@ impl Simulated {
         if task.has_account {
             simulation.keep_account(0);
         }
+        if let Some(selection) = task.recorded {
+            simulation.record(selection);
+        }
         let measured = measure_in(&mut simulation, plan.clone(), move || asked.is_asked());
         let account = task
             .has_account

@@ -10,7 +10,7 @@ use viaduct_cluster::result::RunResult;
 use viaduct_cluster::why::{Choice, WhyError, critical_path, explain};
 use viaduct_report::{
     CellOutcome, CellRecord, Cost, Explained, ExplainedPath, RunDirectory, RunIdentity, RunRecord,
-    ShownCell, ShownRun, ShownStudy, StudyOutcome, Summary, TABLES, cell_table,
+    ShownCell, ShownRun, ShownStudy, Source, StudyOutcome, Summary, TABLES, cell_table,
     critical_path_document, critical_path_text, explanation_document, explanation_text, run_page,
 };
 
@@ -132,13 +132,14 @@ impl Run {
             let scenario = self.study.resolved_toml();
             let page = self.page(&scenario);
             let scenarios = [scenario];
+            let source = Source::Scenarios(&scenarios);
             let runs = RunIdentity {
                 study: &self.outcome.study,
-                resolved_toml: &scenarios,
+                source,
                 seeds: &[self.summary().seed],
             };
             RunDirectory::prepare(&path, runs, force)?.write(
-                &scenarios,
+                source,
                 &self.outcome,
                 std::slice::from_ref(&self.result),
                 Some(&page),

@@ -19,8 +19,8 @@ use crate::perform::{Asker, Opened, opened_of, perform};
 /// A simulation whose programs are clients.
 ///
 /// A [`viaduct_turns::Coordinator`] gives its threads their turns.
-pub struct Clients {
-    simulation: Simulation,
+pub struct Clients<'a> {
+    simulation: &'a mut Simulation,
     memories: Arc<Memories>,
     answers: Answers,
     asking: BTreeMap<Process, Asking>,
@@ -64,7 +64,7 @@ impl Answers {
     }
 }
 
-impl fmt::Debug for Clients {
+impl fmt::Debug for Clients<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Clients")
@@ -78,10 +78,10 @@ fn time(picoseconds: u64) -> Time {
     Time::from_picoseconds(picoseconds)
 }
 
-impl Clients {
+impl<'a> Clients<'a> {
     /// With no client yet.
     #[must_use]
-    pub fn new(simulation: Simulation) -> Self {
+    pub fn new(simulation: &'a mut Simulation) -> Self {
         let memories = Arc::<Memories>::default();
         simulation.set_addresses(hosts::address);
         simulation.set_memory_elsewhere(Arc::clone(&memories) as _);
@@ -101,7 +101,7 @@ impl Clients {
     /// What is simulated.
     #[must_use]
     pub const fn simulation(&self) -> &Simulation {
-        &self.simulation
+        self.simulation
     }
 
     /// Why nothing goes on any more, if that is so.
@@ -195,7 +195,7 @@ fn put_in_order<T>(queue: &mut VecDeque<(Time, T)>, when: Time, what: T) {
     queue.insert(place, (when, what));
 }
 
-impl World for Clients {
+impl World for Clients<'_> {
     fn next_event(&self) -> Option<u64> {
         if self.failed.is_some() {
             return None;

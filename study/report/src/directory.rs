@@ -4,6 +4,7 @@
 //! runs/torus-1024-1f0c9a62/
 //!   scenario.toml      the resolved scenario: every key with its value; of a sweep
 //!                      scenario-0.toml, scenario-1.toml, ... one a cell
+//!   programs.json      in its place: the programs that ran, and on which simulated hosts
 //!   summary.json       the study's object, as `--json` prints it
 //!   messages.parquet   links.parquet   series.parquet   latency.parquet   ranks.parquet
 //!   report.html        the results, for a browser
@@ -26,6 +27,9 @@ use crate::tables::{TABLES, write_table};
 
 /// The report's file in a run directory.
 pub const REPORT_FILE: &str = "report.html";
+
+/// What was run, in the directory of a run of programs.
+pub const PROGRAMS_FILE: &str = "programs.json";
 
 /// A place where a run directory can be written; asked for before the run, used after it.
 #[derive(Debug)]
@@ -73,13 +77,37 @@ pub enum DirectoryError {
     },
 }
 
+/// What runs are made from, of which their directory has a copy.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// The resolved scenario of each cell.
+    Scenarios(&'a [String]),
+    /// Commands and the simulated hosts that they run on: the text of [`PROGRAMS_FILE`].
+    Programs(&'a str),
+}
+
+impl<'a> Source<'a> {
+    /// Its files, each with what is in it.
+    fn files(self, is_sweep: bool) -> Vec<(String, &'a str)> {
+        match self {
+            Self::Scenarios(texts) => {
+                let files = texts.iter().enumerate();
+                let files = files
+                    .map(|(cell, text)| (scenario_file(is_sweep.then_some(cell)), text.as_str()));
+                files.collect()
+            }
+            Self::Programs(text) => vec![(PROGRAMS_FILE.to_owned(), text)],
+        }
+    }
+}
+
 /// What tells runs apart.
 #[derive(Clone, Copy, Debug)]
 pub struct RunIdentity<'a> {
     /// Name of the study.
     pub study: &'a str,
-    /// The resolved scenario of each cell.
-    pub resolved_toml: &'a [String],
+    /// What they are made from.
+    pub source: Source<'a>,
     /// The seeds of all runs, in their order.
     pub seeds: &'a [u64],
 }
@@ -144,14 +172,11 @@ impl RunDirectory {
         if study != runs.study {
             return Err(DirectoryError::OtherStudy { path, other: study });
         }
-        let texts = |is_sweep: bool| {
-            let files = runs.resolved_toml.iter().enumerate();
-            let files = files.map(move |(cell, _)| scenario_file(is_sweep.then_some(cell)));
-            files.map(|name| fs::read_to_string(self.path.join(name)).ok())
-        };
         let is_same = |is_sweep| {
-            let mut pairs = texts(is_sweep).zip(runs.resolved_toml);
-            pairs.all(|(former, text)| former.as_ref() == Some(text))
+            let files = runs.source.files(is_sweep);
+            let former = |name: &String| fs::read_to_string(self.path.join(name));
+            let mut files = files.iter();
+            files.all(|(name, text)| former(name).is_ok_and(|former| former == *text))
         };
         let mut seeds = Vec::new();
         gather_seeds(&summary, &mut seeds);
@@ -175,22 +200,22 @@ impl RunDirectory {
         &self.path
     }
 
-    /// Writes the directory and puts it into its place; `resolved_toml` has one text per cell,
-    /// `results` what each run left, in their order; `page` is the report.
+    /// Writes the directory and puts it into its place; `results` has what each run left, in their
+    /// order; `page` is the report.
     ///
     /// # Errors
     ///
     /// If the system refuses; then nothing is left behind, and what was there still is.
     pub fn write(
         &self,
-        resolved_toml: &[String],
+        source: Source<'_>,
         outcome: &StudyOutcome,
         results: &[RunResult],
         page: Option<&str>,
     ) -> Result<(), DirectoryError> {
         let partial = self.beside("partial")?;
         let written = fs::create_dir(&partial)
-            .and_then(|()| write_files(&partial, resolved_toml, outcome, results, page))
+            .and_then(|()| write_files(&partial, source, outcome, results, page))
             .and_then(|()| self.replace_by(&partial));
         written.map_err(|source| {
             // The error of the write is the one to tell.
@@ -280,20 +305,21 @@ fn is_run_file(name: &str) -> bool {
     let cell = name
         .strip_prefix("scenario-")
         .and_then(|rest| rest.strip_suffix(".toml"));
-    matches!(name, "scenario.toml" | "summary.json" | REPORT_FILE)
-        || cell.is_some_and(is_number)
+    matches!(
+        name,
+        "scenario.toml" | "summary.json" | PROGRAMS_FILE | REPORT_FILE
+    ) || cell.is_some_and(is_number)
         || name.strip_suffix(".parquet").is_some_and(is_table)
 }
 
 fn write_files(
     place: &Path,
-    resolved_toml: &[String],
+    source: Source<'_>,
     outcome: &StudyOutcome,
     results: &[RunResult],
     page: Option<&str>,
 ) -> io::Result<()> {
-    for (cell, text) in resolved_toml.iter().enumerate() {
-        let name = scenario_file(outcome.is_sweep().then_some(cell));
+    for (name, text) in source.files(outcome.is_sweep()) {
         fs::write(place.join(name), text)?;
     }
     fs::write(place.join("summary.json"), document(outcome))?;
@@ -319,7 +345,7 @@ mod tests {
     /// Those of the samples.
     const RUNS: RunIdentity<'_> = RunIdentity {
         study: "torus-1024",
-        resolved_toml: &[],
+        source: Source::Scenarios(&[]),
         seeds: &[1],
     };
 
@@ -357,7 +383,7 @@ mod tests {
         let scenarios = ["cell = 0\n".to_owned(), "cell = 1\n".to_owned()];
         directory
             .write(
-                &scenarios,
+                Source::Scenarios(&scenarios),
                 &sample::sweep(),
                 &sample::results(2),
                 Some("<p>"),
@@ -429,7 +455,12 @@ mod tests {
         let place = folder.join("study-1");
         RunDirectory::prepare(&place, RUNS, false)
             .unwrap()
-            .write(&[], &sample::one_run(), &sample::results(1), None)
+            .write(
+                Source::Scenarios(&[]),
+                &sample::one_run(),
+                &sample::results(1),
+                None,
+            )
             .unwrap();
         for table in &TABLES {
             let file = place.join(format!("{}.parquet", table.name));
@@ -463,7 +494,7 @@ mod tests {
         let directory = RunDirectory::prepare(&place, RUNS, false).unwrap();
         directory
             .write(
-                &["first = 1\n".to_owned()],
+                Source::Scenarios(&["first = 1\n".to_owned()]),
                 &sample::one_run(),
                 &sample::results(1),
                 None,
@@ -472,7 +503,7 @@ mod tests {
         let directory = RunDirectory::prepare(&place, RUNS, false).unwrap();
         directory
             .write(
-                &["second = 2\n".to_owned()],
+                Source::Scenarios(&["second = 2\n".to_owned()]),
                 &sample::one_run(),
                 &sample::results(1),
                 None,
@@ -517,8 +548,8 @@ mod tests {
         let folder = folder("settings");
         let place = folder.join("out");
         let (settings, others) = (["a = 1\n".to_owned()], ["a = 2\n".to_owned()]);
-        let runs = |resolved_toml, seeds| RunIdentity {
-            resolved_toml,
+        let runs = |settings, seeds| RunIdentity {
+            source: Source::Scenarios(settings),
             seeds,
             ..RUNS
         };
@@ -529,7 +560,12 @@ mod tests {
         let first = prepare(runs(&settings, &[1]), false).unwrap();
         let one = sample::one_run();
         first
-            .write(&settings, &one, &sample::results(1), None)
+            .write(
+                Source::Scenarios(&settings),
+                &one,
+                &sample::results(1),
+                None,
+            )
             .unwrap();
         prepare(runs(&settings, &[1]), false).unwrap();
         let told = prepare(runs(&others, &[1]), false).unwrap_err();
@@ -548,7 +584,12 @@ mod tests {
         let twice = [others[0].clone(), others[0].clone()];
         let sweep = prepare(runs(&cells, &[1, 1]), true).unwrap();
         sweep
-            .write(&cells, &sample::sweep(), &sample::results(2), None)
+            .write(
+                Source::Scenarios(&cells),
+                &sample::sweep(),
+                &sample::results(2),
+                None,
+            )
             .unwrap();
         prepare(runs(&cells, &[1, 1]), false).unwrap();
         assert!(prepare(runs(&twice, &[1, 1]), false).is_err());
@@ -558,10 +599,44 @@ mod tests {
         stopped.runs_not_begun = 2;
         let again = prepare(runs(&settings, &[1, 2, 3]), true).unwrap();
         again
-            .write(&settings, &stopped, &sample::results(1), None)
+            .write(
+                Source::Scenarios(&settings),
+                &stopped,
+                &sample::results(1),
+                None,
+            )
             .unwrap();
         prepare(runs(&settings, &[1, 2, 3]), false).unwrap();
         assert!(prepare(runs(&settings, &[2, 3]), false).is_err());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_run_of_programs_has_them_in_place_of_a_scenario() {
+        let folder = folder("programs");
+        let place = folder.join("out");
+        let runs = |text| RunIdentity {
+            source: Source::Programs(text),
+            ..RUNS
+        };
+        let (one, other) = ("{\"commands\": 1}\n", "{\"commands\": 2}\n");
+        let directory = RunDirectory::prepare(&place, runs(one), false).unwrap();
+        let source = Source::Programs(one);
+        directory
+            .write(source, &sample::one_run(), &sample::results(1), None)
+            .unwrap();
+        assert_eq!(fs::read_to_string(place.join(PROGRAMS_FILE)).unwrap(), one);
+        assert!(!place.join("scenario.toml").exists());
+        RunDirectory::prepare(&place, runs(one), false).unwrap();
+        // Neither other programs nor a study take its place without a word.
+        assert!(RunDirectory::prepare(&place, runs(other), false).is_err());
+        let settings = ["a = 1\n".to_owned()];
+        let study = RunIdentity {
+            source: Source::Scenarios(&settings),
+            ..RUNS
+        };
+        assert!(RunDirectory::prepare(&place, study, false).is_err());
+        RunDirectory::prepare(&place, study, true).unwrap();
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -396,7 +396,7 @@ mod tests {
     use viaduct_topology::{ChainHosts, Ports};
 
     use super::*;
-    use crate::directory::{RunDirectory, RunIdentity};
+    use crate::directory::{RunDirectory, RunIdentity, Source};
     use crate::sample;
 
     fn folder(test: &str) -> PathBuf {
@@ -409,7 +409,7 @@ mod tests {
     fn runs() -> RunIdentity<'static> {
         RunIdentity {
             study: "torus-1024",
-            resolved_toml: &[],
+            source: Source::Scenarios(&[]),
             seeds: &[],
         }
     }
@@ -425,7 +425,7 @@ mod tests {
         let directory = RunDirectory::prepare(&place, runs(), false).unwrap();
         directory
             .write(
-                &[String::new(), String::new()],
+                Source::Scenarios(&[String::new(), String::new()]),
                 &outcome,
                 &sample::results(2),
                 None,
@@ -450,7 +450,7 @@ mod tests {
         let directory = RunDirectory::prepare(&place, runs(), false).unwrap();
         directory
             .write(
-                &[String::new()],
+                Source::Scenarios(&[String::new()]),
                 &sample::one_run(),
                 &sample::results(1),
                 None,

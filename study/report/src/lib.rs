@@ -48,7 +48,8 @@ pub type OrderedMap<V> = indexmap::IndexMap<String, V>;
 
 pub use across::{AcrossSeeds, LatencyAcross, LinksAcross, Spread};
 pub use directory::{
-    DirectoryError, REPORT_FILE, RunDirectory, RunIdentity, scenario_file, scenario_hash,
+    DirectoryError, PROGRAMS_FILE, REPORT_FILE, RunDirectory, RunIdentity, Source, scenario_file,
+    scenario_hash,
 };
 pub use document::{document, sweep_document};
 pub use explanation::{

@@ -1,106 +1,183 @@
-//! `viaduct rdma --on sim:MODEL`: commands on simulated hosts, in simulated time.
+//! `viaduct rdma --on sim:MODEL`: commands on simulated hosts, in simulated time, and what is to be
+//! seen of them.
 
-use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io::{BufRead as _, BufReader, Read, Write};
-use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::str::FromStr;
+use std::time::Instant;
 
-use viaduct_clients::Clients;
+use clap::Args;
+use viaduct_measure::busiest;
 use viaduct_programs::Simulation;
-use viaduct_turns::{
-    Coordinator, Ended, HOST_VARIABLE, RunError, SOCKET_VARIABLE, Stopper, pin_to_one_core,
+use viaduct_report::{
+    CellOutcome, Cost, Published, REPORT_FILE, RunDirectory, RunIdentity, RunRecord, Source,
+    StudyOutcome, Summary,
 };
 
-use super::environment::Environment;
-use super::executable::{self, Executable};
-use super::{AdapterArguments, RdmaArguments, cannot_start, environment, places};
+use super::RdmaArguments;
+use super::commands::{Audience, Commands, Ended};
+use super::record::{self, Order};
+use crate::arguments::RerunArguments;
 use crate::failure::{Exit, Failure};
+use crate::former;
+use crate::inspection::{self, Account, InspectionArguments, LookedAt, Subject};
 use crate::interrupt::Interrupt;
+use crate::jobs::VERSION;
 use crate::output;
+use crate::run::prepare;
+use crate::showing::rerun_command;
 use crate::simulated::Simulated;
 
 /// What separates commands.
 const SEPARATOR: &str = ":";
 
-/// How often it is looked whether the user wants to stop.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Messages that the tables of a run directory have as rows.
+const MESSAGE_ROWS_MAX: u32 = 100_000;
 
-/// One command: what runs on one host.
-struct Program {
-    words: Vec<OsString>,
-    found: Executable,
+/// What is for commands on simulated hosts alone.
+#[derive(Args, Debug)]
+pub(super) struct SimulatedArguments {
+    /// Run commands on simulated hosts, in simulated time: sim:MODEL or sim:MODEL@STUDY, as
+    /// `viaduct measure` takes them. Commands are separated by `:`, the first is on host 0
+    #[arg(long = "on", value_name = "HOSTS")]
+    pub(super) on: Option<String>,
+    /// With --on: one command starts the others, so many, whose ranks say which host each is on
+    #[arg(long, value_name = "NUMBER", requires = "on", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    hosts: Option<u32>,
+    /// With --on: only the network of the STUDY in `sim:MODEL@STUDY`, without its traffic
+    #[arg(long, requires = "on")]
+    no_traffic: bool,
+    /// With --on: seed of random draws, of faults and traffic [default: the study's, else 1]
+    #[arg(long, value_name = "N", requires = "on")]
+    seed: Option<u64>,
+    /// With --on: tell how busy links were
+    #[arg(long, requires = "on")]
+    links: bool,
+    #[command(flatten)]
+    inspection: InspectionArguments,
+    /// With --on: leave a run directory, with a page and tables, which `viaduct rerun` runs again
+    #[arg(long, value_name = "DIR", requires = "on")]
+    out: Option<PathBuf>,
+    /// Replace whatever run is at the place of `--out`: of other commands, or with other settings
+    #[arg(long, requires = "out")]
+    force: bool,
+    /// With --on: fail with exit code 2 if the run has another digest than this one, which an
+    /// earlier run printed
+    #[arg(long, value_name = "DIGEST", requires = "on")]
+    expect: Option<Digest>,
+}
+
+impl SimulatedArguments {
+    /// An option that was given and has no meaning between processes of this machine.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        self.inspection.given()
+    }
+}
+
+/// A digest as runs print it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Digest(String);
+
+impl FromStr for Digest {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+        match text.len() == 16 && text.chars().all(is_digit) {
+            true => Ok(Self(text.to_owned())),
+            false => Err("16 hexadecimal digits are wanted, as an earlier run printed".to_owned()),
+        }
+    }
+}
+
+/// What is wanted of a run beside its running.
+struct Wanted<'a> {
+    inspection: &'a InspectionArguments,
+    links: bool,
+    out: Option<&'a Path>,
+    force: bool,
+}
+
+/// How a run went.
+enum Outcome {
+    /// All commands ended.
+    Ran {
+        /// Of every message and the final counts.
+        digest: String,
+        /// Of the first command that failed, else 0.
+        code: i32,
+    },
+    /// The user stopped it.
+    Stopped,
 }
 
 /// Runs commands, the first on host 0 and so on.
 pub(super) fn run(name: &str, arguments: &RdmaArguments) -> Result<Exit, Failure> {
     check(arguments)?;
-    let programs = programs(&arguments.program)?;
-    let hosts = hosts(name, arguments.hosts, &programs)?;
-    let mut environment = environment::of(&AdapterArguments::default(), std::process::id())?;
-    environment.take_simulated_time()?;
-    let folder = Folder::new()?;
-    let socket = folder.0.join("turns");
-    let simulation = Simulation::new(hosts.config().clone());
-    let count = simulation.hosts();
-    let mut coordinator = Coordinator::bind(&socket, count)
-        .map_err(|error| Failure::plain(format!("no socket for clients: {error}")))?;
-    // Where the system does not let us, switches take longer, and that is all.
-    let _ = pin_to_one_core();
-    let mut children = Children::default();
-    for (host, program) in (0..).zip(&programs) {
-        let mut command = command(program, &environment);
-        command.env(SOCKET_VARIABLE, &socket);
-        // Connections by address stay within the run.
-        command.env("VIADUCT_RENDEZVOUS", &folder.0);
-        if arguments.hosts.is_none() {
-            command.env(HOST_VARIABLE, host.to_string());
-        }
-        let label = arguments.hosts.is_none().then_some(host);
-        let number = children.start(command, &program.words[0], label)?;
-        if arguments.hosts.is_none() {
-            coordinator.expect_process(number);
-        }
+    let given = &arguments.simulated;
+    let commands = commands(&arguments.program)?;
+    if given.out.is_some()
+        && let Some(word) = commands
+            .iter()
+            .flatten()
+            .find(|word| word.to_str().is_none())
+    {
+        return Err(Failure::new(
+            format!("`--out`: `{}` is no text", word.display()),
+            "a run directory keeps commands in UTF-8",
+        ));
     }
-    if let Some(ranks) = arguments.hosts {
-        coordinator.expect_clients(ranks);
+    let mut hosts = record::hosts(name, given.hosts, commands.len() as u32)?;
+    if let Some(seed) = given.seed {
+        hosts.draw_from(seed);
     }
-    let stopping = Stopping::listen(coordinator.stopper());
-    let mut clients = Clients::new(simulation);
-    let ended = coordinator.run(&mut clients);
-    stopping.end();
-    drop(folder);
-    finish(name, &clients, ended, children)
+    let order = Order::new(&hosts, given.hosts, !given.no_traffic, &commands);
+    let wanted = Wanted {
+        inspection: &given.inspection,
+        links: given.links,
+        out: given.out.as_deref(),
+        force: given.force,
+    };
+    let expected = given.expect.as_ref();
+    let expected = expected.map(|Digest(digest)| (digest.as_str(), "was expected"));
+    finish(&carry_out(&order, &commands, &wanted)?, expected)
 }
 
-/// Where clients find the coordinator, until this is dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self, Failure> {
-        let folder = places::session()?.join(format!("simulation-{}", std::process::id()));
-        // One of a process that was killed, whose number this one has.
-        let _ = fs::remove_dir_all(&folder);
-        places::private(&folder)?;
-        Ok(Self(folder))
+/// Runs the commands of a run directory again, and compares digests.
+pub(super) fn rerun(order: &Order, arguments: &RerunArguments) -> Result<Exit, Failure> {
+    if arguments.display.json {
+        return Err(Failure::new(
+            "`--json` means nothing for a run of programs, which print what they print",
+            "`--out NEW_DIR` leaves summary.json",
+        ));
     }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+    let former = former::programs_summary(&arguments.directory)?;
+    if !arguments.display.quiet {
+        former::warn_of_version([&former].into_iter());
     }
+    let wanted = Wanted {
+        inspection: &InspectionArguments::default(),
+        links: false,
+        out: arguments.out.as_deref(),
+        force: false,
+    };
+    let outcome = carry_out(order, &order.commands(), &wanted)?;
+    let exit = finish(&outcome, Some((&former.digest, "in the directory")))?;
+    if exit == Exit::Fine {
+        output::result(&format!(
+            "\n  rerun    the same digest, {}\n",
+            former.digest
+        ))?;
+    }
+    Ok(exit)
 }
 
 /// Says no to what has no meaning on simulated hosts.
 fn check(arguments: &RdmaArguments) -> Result<(), Failure> {
     let what = "the model says what adapters are";
-    let counted = "what crosses is simulated";
+    let counted = "what crosses is simulated: --links, --report";
     let adapters = &arguments.adapters;
     let given = [
         ("--devices", adapters.devices.is_some(), what),
@@ -126,207 +203,190 @@ fn check(arguments: &RdmaArguments) -> Result<(), Failure> {
 }
 
 /// The commands between separators.
-fn programs(words: &[OsString]) -> Result<Vec<Program>, Failure> {
-    let commands = words.split(|word| word == SEPARATOR);
-    commands
-        .map(|words| {
-            let Some(program) = words.first() else {
-                let help = "as in: viaduct rdma --on sim:rnic-gen5 -- SERVER : CLIENT host0";
-                return Err(Failure::new("an empty command beside a `:`", help));
-            };
-            Ok(Program {
-                words: words.to_vec(),
-                found: executable::find(program)?,
-            })
-        })
-        .collect()
-}
-
-/// The simulated hosts: one for each command, or as many as ranks.
-fn hosts(name: &str, ranks: Option<u32>, programs: &[Program]) -> Result<Simulated, Failure> {
-    let commands = programs.len() as u32;
-    if ranks.is_some() && commands > 1 {
-        return Err(Failure::new(
-            "`--hosts` is for one command that starts the others, and there are several",
-            "leave it out: each command has a host of its own",
-        ));
+fn commands(words: &[OsString]) -> Result<Vec<Vec<OsString>>, Failure> {
+    let commands: Vec<&[OsString]> = words.split(|word| word == SEPARATOR).collect();
+    if commands.iter().any(|words| words.is_empty()) {
+        let help = "as in: viaduct rdma --on sim:rnic-gen5 -- SERVER : CLIENT host0";
+        return Err(Failure::new("an empty command beside a `:`", help));
     }
-    let hosts = ranks.unwrap_or(commands).max(2);
-    let named = Simulated::named(name, hosts - 1).ok_or_else(|| {
-        Failure::new(
-            format!("programs cannot run on `{name}`"),
-            "it is for simulated hosts with an RDMA adapter: --on sim:rnic-gen5; without `--on` \
-             programs run between processes of this machine",
-        )
-    })??;
-    if !named.has_queue_pairs() {
-        return Err(Failure::new(
-            format!("the adapters of `{name}` have no queue pairs"),
-            "take a preset whose mechanism is `rdma`: --on sim:rnic-gen5",
-        ));
-    }
-    named.check()?;
-    Ok(named)
+    Ok(commands.into_iter().map(<[OsString]>::to_vec).collect())
 }
 
-fn command(program: &Program, environment: &Environment) -> Command {
-    let mut command = Command::new(&program.words[0]);
-    command.args(&program.words[1..]);
-    environment.apply(&mut command, &program.found);
-    command
-}
-
-/// What runs, with what copies its output.
-#[derive(Default)]
-struct Children {
-    running: Vec<(Child, Option<u32>)>,
-    copying: Vec<JoinHandle<()>>,
-}
-
-impl Children {
-    /// Starts a command, whose lines bear the name of its host if it has one: its process.
-    fn start(
-        &mut self,
-        mut command: Command,
-        program: &OsStr,
-        host: Option<u32>,
-    ) -> Result<u32, Failure> {
-        if host.is_some() {
-            command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        }
-        let mut child = command
-            .spawn()
-            .map_err(|error| cannot_start(program, &error))?;
-        if let Some(host) = host {
-            let streams = (child.stdout.take(), child.stderr.take());
-            self.copying
-                .extend(streams.0.map(|from| copy(from, std::io::stdout(), host)));
-            self.copying
-                .extend(streams.1.map(|from| copy(from, std::io::stderr(), host)));
-        }
-        let number = child.id();
-        self.running.push((child, host));
-        Ok(number)
-    }
-
-    /// Waits until all have ended: how each did, with its host.
-    fn wait(&mut self) -> Vec<(Option<u32>, ExitStatus)> {
-        let running = self.running.drain(..);
-        let ended = running.filter_map(|(mut child, host)| Some((host, child.wait().ok()?)));
-        let ended = ended.collect();
-        for copying in self.copying.drain(..) {
-            let _ = copying.join();
-        }
-        ended
-    }
-}
-
-impl Drop for Children {
-    /// Nobody who is left would ever have a turn again.
-    fn drop(&mut self) {
-        for (child, _) in &mut self.running {
-            let _ = child.kill();
-        }
-        self.wait();
-    }
-}
-
-/// Copies lines, each with its host's name in front.
-fn copy(
-    from: impl Read + Send + 'static,
-    mut to: impl Write + Send + 'static,
-    host: u32,
-) -> JoinHandle<()> {
-    thread::spawn(move || {
-        let mut lines = BufReader::new(from);
-        let mut line = Vec::new();
-        while lines
-            .read_until(b'\n', &mut line)
-            .is_ok_and(|read| read > 0)
-        {
-            if line.last() != Some(&b'\n') {
-                line.push(b'\n');
-            }
-            let mut labelled = format!("host{host}: ").into_bytes();
-            labelled.append(&mut line);
-            // Whoever reads may have gone.
-            let _ = to.write_all(&labelled).and_then(|()| to.flush());
-        }
-    })
-}
-
-/// Ends the run when the user wants that.
-struct Stopping {
-    is_over: Arc<AtomicBool>,
-    looking: JoinHandle<()>,
-}
-
-impl Stopping {
-    fn listen(stopper: Stopper) -> Self {
-        let interrupt = Interrupt::listen();
-        let is_over = Arc::new(AtomicBool::new(false));
-        let over = Arc::clone(&is_over);
-        let looking = thread::spawn(move || {
-            while !over.load(Ordering::Relaxed) {
-                if interrupt.is_asked() {
-                    stopper.stop();
-                    return;
-                }
-                thread::park_timeout(LOOK_INTERVAL);
-            }
-        });
-        Self { is_over, looking }
-    }
-
-    fn end(self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        self.looking.thread().unpark();
-        let _ = self.looking.join();
-    }
-}
-
-/// Says how it went, and decides how the command ends.
-fn finish(
-    name: &str,
-    clients: &Clients,
-    ended: Result<Ended, RunError>,
-    mut children: Children,
-) -> Result<Exit, Failure> {
-    let ended = match ended {
-        Ok(ended) => ended,
-        Err(RunError::Stopped) => return Ok(Exit::Interrupted),
-        Err(error) => {
-            drop(children);
-            return Err(Failure::Broken {
-                title: format!("{name}: {error}"),
-                help: None,
-            });
-        }
+/// Runs what was ordered, and looks at it as is wanted.
+fn carry_out(
+    order: &Order,
+    commands: &[Vec<OsString>],
+    wanted: &Wanted<'_>,
+) -> Result<Outcome, Failure> {
+    let hosts = order.hosts()?;
+    let (name, typed, text) = (order.name(), order.typed(), order.text());
+    let seeds = [order.seed];
+    let identity = RunIdentity {
+        study: &name,
+        source: Source::Programs(&text),
+        seeds: &seeds,
     };
-    let statuses = children.wait();
-    for notice in &ended.notices {
-        output::message("warning", notice, None);
+    wanted.inspection.prepare()?;
+    let directory = wanted
+        .out
+        .map(|path| prepare(path, identity, wanted.force))
+        .transpose()?;
+    let interrupt = Interrupt::listen();
+    let commands = Commands::new(&order.on, commands, order.ranks, &interrupt)?;
+
+    let started = Instant::now();
+    let mut simulation = Simulation::new(hosts.config().clone());
+    simulation.keep_account(directory.as_ref().map_or(0, |_| MESSAGE_ROWS_MAX));
+    if let Some(selection) = wanted.inspection.selection() {
+        simulation.record(selection);
     }
-    if let Some(failure) = clients.failure() {
-        return Err(Failure::Broken {
-            title: format!("{name}: {failure}"),
-            help: None,
-        });
+    let Ended::Whole { time, code } = commands.run(&mut simulation, Audience::User)? else {
+        return Ok(Outcome::Stopped);
+    };
+    let account = Account::of(&simulation, started.elapsed().as_secs_f64());
+    let messages = simulation.counts().messages;
+    drop(simulation);
+    if let Some(violation) = account.violation() {
+        return Err(inspection::broken(violation));
     }
-    let messages = clients.simulation().counts().messages;
+    let summary = account.summary(&name);
+    let digest = summary.digest.clone();
     output::note(&format!(
-        "{name}: {:.3} us of simulated time, {messages} messages\n",
-        ended.time as f64 / 1e6
+        "{}: {:.3} us of simulated time, {messages} messages, digest {digest}\n",
+        order.on,
+        time as f64 / 1e6
     ));
-    // As a shell says it, of the first that failed: of a signal 128 and its number.
-    let failed = statuses.iter().find(|(_, status)| !status.success());
-    let Some((host, status)) = failed else {
-        return Ok(Exit::Fine);
+    let subject = record::subject(&name, &typed);
+    let mut said = String::new();
+    if wanted.links {
+        let percent = |busy| format!("{busy:.3}");
+        said += &format!("  {}\n", busiest(&account.links(), percent));
+    }
+    // Kept before it is looked at, which may fail.
+    if let Some(directory) = &directory {
+        leave(directory, order, &account, summary)?;
+    }
+    said += &look(
+        &hosts,
+        &commands,
+        subject,
+        wanted.inspection,
+        &account,
+        &interrupt,
+    )?;
+    if let Some(directory) = &directory {
+        let path = directory.path();
+        said += &format!(
+            "\n  report   {}\n  data     {}/\n  next     viaduct rerun {}\n",
+            path.join(REPORT_FILE).display(),
+            path.display(),
+            path.display()
+        );
+    }
+    output::result(&said)?;
+    Ok(Outcome::Ran { digest, code })
+}
+
+/// What is to be said of a run, which is repeated, unheard, where that is needed.
+fn look(
+    hosts: &Simulated,
+    commands: &Commands<'_>,
+    subject: Subject<'_>,
+    inspection: &InspectionArguments,
+    account: &Account,
+    interrupt: &Interrupt,
+) -> Result<String, Failure> {
+    let failed = RefCell::new(None);
+    let repeat = |simulation: &mut Simulation| {
+        let ran = commands.run(simulation, Audience::Nobody);
+        if let Err(failure) = ran {
+            failed.replace(Some(failure));
+        }
     };
-    let who = host.map_or_else(|| "the command".to_owned(), |host| format!("host{host}"));
-    output::message("warning", &format!("{who} ended with {status}"), None);
-    let code = status
-        .code()
-        .or_else(|| status.signal().map(|signal| 128 + signal));
-    std::process::exit(code.unwrap_or(1))
+    let looked = LookedAt {
+        hosts,
+        subject,
+        repeat: &repeat,
+    };
+    let said = inspection.look(&looked, Some(account), interrupt, false);
+    failed.take().map_or(said, Err)
+}
+
+/// Leaves a run directory.
+fn leave(
+    directory: &RunDirectory,
+    order: &Order,
+    account: &Account,
+    summary: Summary,
+) -> Result<(), Failure> {
+    let (name, typed, text) = (order.name(), order.typed(), order.text());
+    let command = (order.command(), "The command that made this:".to_owned());
+    let commands = std::iter::once(command).chain(rerun_command(directory.path()));
+    let subject = record::subject(&name, &typed);
+    let page = account.page_with(&subject, &summary, commands.collect());
+    let outcome = StudyOutcome {
+        study: name,
+        version: VERSION.to_owned(),
+        cost: Some(Cost {
+            wall_s: summary.wall_s,
+            peak_rss_bytes: summary.peak_rss_bytes,
+        }),
+        cells: vec![CellOutcome {
+            number: 0,
+            set: Vec::new(),
+            published: Published::default(),
+            runs: vec![RunRecord {
+                cell: 0,
+                seed: summary.seed,
+                made: Ok(Box::new(summary)),
+            }],
+        }],
+        runs_not_begun: 0,
+    };
+    let results = std::slice::from_ref(account.result());
+    directory
+        .write(Source::Programs(&text), &outcome, results, Some(&page))
+        .map_err(Failure::plain)
+}
+
+/// Compares the digest, and decides how the command ends.
+fn finish(outcome: &Outcome, expected: Option<(&str, &str)>) -> Result<Exit, Failure> {
+    let Outcome::Ran { digest, code } = outcome else {
+        return Ok(Exit::Interrupted);
+    };
+    let exit = match expected {
+        Some((expected, place)) if expected != digest => {
+            let title = format!("digest {digest}, and {expected} {place}");
+            let help = "the programs, their files, the model or the study differ; or a loop that \
+                        makes no call was taken for a computation: repeat it on a quiet machine";
+            output::message("error", &title, Some(help));
+            Exit::AssumptionBroke
+        }
+        _ => Exit::Fine,
+    };
+    match *code {
+        0 => Ok(exit),
+        // As a shell says it.
+        code => process::exit(code),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_16_hexadecimal_digits() {
+        let digest = "0123456789abcdef";
+        assert_eq!(digest.parse(), Ok(Digest(digest.to_owned())));
+        for wrong in [
+            "",
+            "0123",
+            "0123456789abcdeg",
+            "0123456789ABCDEF",
+            "0x23456789abcdef",
+        ] {
+            assert!(wrong.parse::<Digest>().is_err(), "{wrong}");
+        }
+    }
 }

@@ -285,10 +285,117 @@ fn what_has_no_meaning_on_simulated_hosts_is_refused() {
         // The libraries of this test have none for the time.
         (&["--on", "sim:rnic-gen5", "--", "true"], "there is no "),
         (&["--hosts", "2", "--", "true"], "--on"),
+        (&["--links", "--", "true"], "--on"),
+        (
+            &["--why", "slowest", "--", "true"],
+            "`--why` means nothing without `--on`",
+        ),
+        (
+            &["--on", "sim:rnic-gen5", "--expect", "12", "--", "true"],
+            "16 hexadecimal digits",
+        ),
+        (
+            &["--on", "sim:rnic-gen5", "--no-traffic", "--", "true"],
+            "`--no-traffic` means nothing for `sim:rnic-gen5`",
+        ),
     ] {
         let arguments: Vec<&str> = [&["rdma"], arguments].concat();
         let (_, code, found) = ended(&folder, &arguments);
         assert!(found.contains(said), "{arguments:?}: {found}");
         assert!(matches!(code, Some(1 | 2)), "{arguments:?}: {code:?}");
     }
+}
+
+/// A folder of a test with a library for the time, too, which holds nothing.
+fn simulated_folder() -> Folder {
+    let folder = folder();
+    let libraries = folder.join("libraries");
+    fs::copy(
+        libraries.join("librdmacm.so.1"),
+        libraries.join("libviaduct-time.so"),
+    )
+    .unwrap();
+    folder
+}
+
+const RUN: [&str; 8] = [
+    "rdma",
+    "--on",
+    "sim:rnic-gen5",
+    "--out",
+    "left",
+    "--",
+    "echo",
+    "first",
+];
+
+#[test]
+fn a_run_on_simulated_hosts_leaves_a_directory_that_runs_again() {
+    let folder = simulated_folder();
+    let run = [&RUN[..], &[":", "echo", "it's"]].concat();
+    let (printed, code, said) = ended(&folder, &run);
+    assert_eq!(code, Some(0), "{said}");
+    for line in [
+        "host0: first\n",
+        "host1: it's\n",
+        "  next     viaduct rerun left\n",
+    ] {
+        assert!(printed.contains(line), "{printed}");
+    }
+    let digest = said.trim_end().rsplit(' ').next().unwrap().to_owned();
+    assert_eq!(digest.len(), 16, "{said}");
+    let page = fs::read_to_string(folder.join("left/report.html")).unwrap();
+    assert!(page.contains("echo on sim:rnic-gen5"), "{page}");
+    assert!(page.contains("viaduct rerun left"), "{page}");
+
+    let (printed, code, said) = ended(&folder, &["rerun", "left"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(printed.contains("host1: it's\n"), "{printed}");
+    let same = format!("\n  rerun    the same digest, {digest}\n");
+    assert!(printed.ends_with(&same), "{printed}");
+    for arguments in [
+        &["report", "left", "-o", "page.html"][..],
+        &["plot", "left", "--what", "links", "-o", "links.svg"],
+    ] {
+        let (_, code, said) = ended(&folder, arguments);
+        assert_eq!(code, Some(0), "{said}");
+    }
+    // Other commands do not take its place, and no `--json` speaks beside theirs.
+    let (_, code, said) = ended(&folder, &RUN);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("with other settings"), "{said}");
+    let (_, code, said) = ended(&folder, &["rerun", "left", "--json"]);
+    assert_eq!(code, Some(1), "{said}");
+
+    // A directory whose run had another digest.
+    let summary = folder.join("left/summary.json");
+    let other = fs::read_to_string(&summary)
+        .unwrap()
+        .replace(&digest, "0123456789abcdef");
+    fs::write(&summary, other).unwrap();
+    let (_, code, said) = ended(&folder, &["rerun", "left"]);
+    assert_eq!(code, Some(2), "{said}");
+    let differs = format!("error: digest {digest}, and 0123456789abcdef in the directory\n");
+    assert!(said.contains(&differs), "{said}");
+}
+
+#[test]
+fn a_digest_that_was_expected_decides_how_a_run_ends() {
+    let folder = simulated_folder();
+    let expecting = |digest: &str, program: &str| {
+        let on = ["rdma", "--on", "sim:rnic-gen5"];
+        let rest = ["--expect", digest, "--", program];
+        ended(&folder, &[&on[..], &rest[..]].concat())
+    };
+    let (_, code, said) = expecting("0123456789abcdef", "true");
+    assert_eq!(code, Some(2), "{said}");
+    let start = "digest ";
+    let place = said.find(start).unwrap() + start.len();
+    let digest = said[place..place + 16].to_owned();
+    let expected = format!("error: digest {digest}, and 0123456789abcdef was expected\n");
+    assert!(said.contains(&expected), "{said}");
+    assert_eq!(expecting(&digest, "true").1, Some(0));
+    // What a program says of itself comes first.
+    assert_eq!(expecting(&digest, "false").1, Some(1));
+    assert_eq!(expecting("0123456789abcdef", "false").1, Some(1));
 }

@@ -187,21 +187,14 @@ fn a_message_comes_from_the_memory_of_one_client_into_that_of_another() {
         end.context.close().unwrap();
     };
     let ran = run(simulation(2), vec![Box::new(sends), Box::new(receives)]);
-    assert_eq!(ran.clients.simulation().counts().messages, 1);
+    assert_eq!(ran.simulation.counts().messages, 1);
     // The receiver's memory was written, once.
     let [(receiver, seen)] = ran.written[..] else {
         panic!("{:?}", ran.written);
     };
     assert_eq!(receiver, 1);
     // A program that polls for the message sees it when one sees it that looks into its memory.
-    let reap = ran
-        .clients
-        .simulation()
-        .configuration()
-        .host
-        .of(1)
-        .processor
-        .reap;
+    let reap = ran.simulation.configuration().host.of(1).processor.reap;
     assert_eq!(received.recv().unwrap(), seen + reap.picoseconds());
 }
 
@@ -395,7 +388,7 @@ fn two_clients_of_one_host_have_memory_of_their_own() {
         (1, Box::new(program(far, false))),
     ];
     let ran = run_on(simulation(2), programs);
-    assert_eq!(ran.clients.simulation().counts().messages, 1);
+    assert_eq!(ran.simulation.counts().messages, 1);
 }
 
 #[test]
@@ -409,7 +402,7 @@ fn what_a_client_leaves_behind_goes_with_it() {
         std::mem::forget(end);
     };
     let ran = run(simulation(1), vec![Box::new(leaves)]);
-    let process = ran.clients.simulation().process(0);
+    let process = ran.simulation.process(0);
     let first = process.rdma().unwrap().limits().first_number;
     assert_eq!(told.recv().unwrap(), first);
     // The first context of an adapter, and the first life of its place.

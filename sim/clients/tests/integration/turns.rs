@@ -85,7 +85,7 @@ type Program = Box<dyn FnOnce() + Send>;
 
 /// What is left when all programs have ended.
 pub(crate) struct Ran {
-    pub(crate) clients: Clients,
+    pub(crate) simulation: Simulation,
     /// Whose memory was written, and when a loop there saw that.
     pub(crate) written: Vec<(u32, u64)>,
     /// When descriptors became readable.
@@ -98,8 +98,8 @@ pub(crate) fn run(simulation: Simulation, programs: Vec<Program>) -> Ran {
 }
 
 /// The same on hosts that are named.
-pub(crate) fn run_on(simulation: Simulation, programs: Vec<(u32, Program)>) -> Ran {
-    let mut clients = Clients::new(simulation);
+pub(crate) fn run_on(mut simulation: Simulation, programs: Vec<(u32, Program)>) -> Ran {
+    let mut clients = Clients::new(&mut simulation);
     let (mut written, mut rung) = (Vec::new(), Vec::new());
     std::thread::scope(|scope| {
         let mut members = Vec::new();
@@ -128,14 +128,14 @@ pub(crate) fn run_on(simulation: Simulation, programs: Vec<(u32, Program)>) -> R
         give_turns(&mut clients, &mut members, &mut written, &mut rung);
     });
     Ran {
-        clients,
+        simulation,
         written,
         rung,
     }
 }
 
 fn give_turns(
-    clients: &mut Clients,
+    clients: &mut Clients<'_>,
     members: &mut [Member],
     written: &mut Vec<(u32, u64)>,
     rung: &mut Vec<u64>,

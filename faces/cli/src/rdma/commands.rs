@@ -1,0 +1,305 @@
+//! Commands on simulated hosts: their processes, and their output.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use viaduct_clients::Clients;
+use viaduct_programs::Simulation;
+use viaduct_turns::{
+    Coordinator, HOST_VARIABLE, RunError, SOCKET_VARIABLE, Stopper, pin_to_one_core,
+};
+
+use super::environment::Environment;
+use super::executable::{self, Executable};
+use super::{AdapterArguments, cannot_start, environment, places};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::output;
+
+/// How often it is looked whether the user wants to stop.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// One command: what runs on one host.
+struct Program {
+    words: Vec<OsString>,
+    found: Executable,
+}
+
+/// Commands that can be started as often as is wanted, each time on hosts of their own.
+pub(super) struct Commands<'a> {
+    /// As messages name the hosts.
+    name: &'a str,
+    programs: Vec<Program>,
+    /// Clients, where one command starts them.
+    ranks: Option<u32>,
+    environment: Environment,
+    interrupt: &'a Interrupt,
+}
+
+/// Who reads what commands print.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(super) enum Audience {
+    /// The user.
+    User,
+    /// Nobody: it has been said before.
+    Nobody,
+}
+
+/// How commands ended.
+pub(super) enum Ended {
+    /// All of them, by this simulated time, picoseconds, and with this exit code.
+    Whole { time: u64, code: i32 },
+    /// The user stopped them.
+    Stopped,
+}
+
+impl<'a> Commands<'a> {
+    /// The first for host 0 and so on; or one, which starts so many.
+    pub(super) fn new(
+        name: &'a str,
+        commands: &[Vec<OsString>],
+        ranks: Option<u32>,
+        interrupt: &'a Interrupt,
+    ) -> Result<Self, Failure> {
+        let programs = commands.iter().map(|words| {
+            Ok(Program {
+                found: executable::find(&words[0])?,
+                words: words.clone(),
+            })
+        });
+        let programs: Vec<Program> = programs.collect::<Result<_, Failure>>()?;
+        let mut environment = environment::of(&AdapterArguments::default(), std::process::id())?;
+        environment.take_simulated_time()?;
+        Ok(Self {
+            name,
+            programs,
+            ranks,
+            environment,
+            interrupt,
+        })
+    }
+
+    /// Starts them, and lets them run to their end.
+    pub(super) fn run(
+        &self,
+        simulation: &mut Simulation,
+        audience: Audience,
+    ) -> Result<Ended, Failure> {
+        let folder = Folder::new()?;
+        let socket = folder.0.join("turns");
+        let mut coordinator = Coordinator::bind(&socket, simulation.hosts())
+            .map_err(|error| Failure::plain(format!("no socket for clients: {error}")))?;
+        // Where the system does not let us, switches take longer, and that is all.
+        let _ = pin_to_one_core();
+        let mut children = Children::of(audience);
+        for (host, program) in (0..).zip(&self.programs) {
+            let mut command = Command::new(&program.words[0]);
+            command.args(&program.words[1..]);
+            self.environment.apply(&mut command, &program.found);
+            command.env(SOCKET_VARIABLE, &socket);
+            // Connections by address stay within the run.
+            command.env("VIADUCT_RENDEZVOUS", &folder.0);
+            let host = self.ranks.is_none().then_some(host);
+            if let Some(host) = host {
+                command.env(HOST_VARIABLE, u32::to_string(&host));
+            }
+            let number = children.start(command, &program.words[0], host)?;
+            if host.is_some() {
+                coordinator.expect_process(number);
+            }
+        }
+        if let Some(ranks) = self.ranks {
+            coordinator.expect_clients(ranks);
+        }
+        let stopping = Stopping::listen(self.interrupt.clone(), coordinator.stopper());
+        let mut clients = Clients::new(simulation);
+        let ended = coordinator.run(&mut clients);
+        stopping.end();
+        drop(folder);
+        let broken = |why: String| Failure::Broken {
+            title: format!("{}: {why}", self.name),
+            help: None,
+        };
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(RunError::Stopped) => return Ok(Ended::Stopped),
+            Err(error) => return Err(broken(error.to_string())),
+        };
+        let statuses = children.wait();
+        if audience == Audience::User {
+            for notice in &ended.notices {
+                output::message("warning", notice, None);
+            }
+        }
+        if let Some(failure) = clients.failure() {
+            return Err(broken(failure.to_string()));
+        }
+        Ok(Ended::Whole {
+            time: ended.time,
+            code: code_of(&statuses, audience),
+        })
+    }
+}
+
+/// The exit code of the first that failed, as a shell says it: of a signal 128 and its number.
+fn code_of(statuses: &[(Option<u32>, ExitStatus)], audience: Audience) -> i32 {
+    let failed = statuses.iter().find(|(_, status)| !status.success());
+    let Some((host, status)) = failed else {
+        return 0;
+    };
+    if audience == Audience::User {
+        let who = host.map_or_else(|| "the command".to_owned(), |host| format!("host{host}"));
+        output::message("warning", &format!("{who} ended with {status}"), None);
+    }
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal));
+    code.unwrap_or(1)
+}
+
+/// Where clients find the coordinator, until this is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, Failure> {
+        let folder = places::session()?.join(format!("simulation-{}", std::process::id()));
+        // One of a process that was killed, whose number this one has.
+        let _ = fs::remove_dir_all(&folder);
+        places::private(&folder)?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What runs, with what copies its output.
+struct Children {
+    running: Vec<(Child, Option<u32>)>,
+    copying: Vec<JoinHandle<()>>,
+    audience: Audience,
+}
+
+impl Children {
+    const fn of(audience: Audience) -> Self {
+        Self {
+            running: Vec::new(),
+            copying: Vec::new(),
+            audience,
+        }
+    }
+
+    /// Starts a command, whose lines bear the name of its host if it has one: its process.
+    fn start(
+        &mut self,
+        mut command: Command,
+        program: &OsStr,
+        host: Option<u32>,
+    ) -> Result<u32, Failure> {
+        let is_heard = self.audience == Audience::User;
+        if !is_heard {
+            command.stdin(Stdio::null());
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+        } else if host.is_some() {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        let mut child = command
+            .spawn()
+            .map_err(|error| cannot_start(program, &error))?;
+        if let Some(host) = host {
+            let streams = (child.stdout.take(), child.stderr.take());
+            self.copying
+                .extend(streams.0.map(|from| copy(from, std::io::stdout(), host)));
+            self.copying
+                .extend(streams.1.map(|from| copy(from, std::io::stderr(), host)));
+        }
+        let number = child.id();
+        self.running.push((child, host));
+        Ok(number)
+    }
+
+    /// Waits until all have ended: how each did, with its host.
+    fn wait(&mut self) -> Vec<(Option<u32>, ExitStatus)> {
+        let running = self.running.drain(..);
+        let ended = running.filter_map(|(mut child, host)| Some((host, child.wait().ok()?)));
+        let ended = ended.collect();
+        for copying in self.copying.drain(..) {
+            let _ = copying.join();
+        }
+        ended
+    }
+}
+
+impl Drop for Children {
+    /// Nobody who is left would ever have a turn again.
+    fn drop(&mut self) {
+        for (child, _) in &mut self.running {
+            let _ = child.kill();
+        }
+        self.wait();
+    }
+}
+
+/// Copies lines, each with its host's name in front.
+fn copy(
+    from: impl Read + Send + 'static,
+    mut to: impl Write + Send + 'static,
+    host: u32,
+) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let mut lines = BufReader::new(from);
+        let mut line = Vec::new();
+        while lines
+            .read_until(b'\n', &mut line)
+            .is_ok_and(|read| read > 0)
+        {
+            if line.last() != Some(&b'\n') {
+                line.push(b'\n');
+            }
+            let mut labelled = format!("host{host}: ").into_bytes();
+            labelled.append(&mut line);
+            // Whoever reads may have gone.
+            let _ = to.write_all(&labelled).and_then(|()| to.flush());
+        }
+    })
+}
+
+/// Ends the run when the user wants that.
+struct Stopping {
+    is_over: Arc<AtomicBool>,
+    looking: JoinHandle<()>,
+}
+
+impl Stopping {
+    fn listen(interrupt: Interrupt, stopper: Stopper) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let looking = thread::spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                if interrupt.is_asked() {
+                    stopper.stop();
+                    return;
+                }
+                thread::park_timeout(LOOK_INTERVAL);
+            }
+        });
+        Self { is_over, looking }
+    }
+
+    fn end(self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.looking.thread().unpark();
+        let _ = self.looking.join();
+    }
+}
