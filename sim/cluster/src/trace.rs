@@ -17,6 +17,7 @@ use crate::programs::{OF_PROGRAM, Programs};
 use crate::record::{Recorder, Used};
 use crate::why::{MessageName, Work};
 use viaduct_hardware::Stage;
+use viaduct_network::FrameWaits;
 use viaduct_network::fluid::{FlowId, ResourceId};
 
 /// What the followed message may have to wait for.
@@ -85,6 +86,8 @@ pub(crate) struct OwnWay {
 pub(crate) struct Move {
     pub(crate) places: Range<usize>,
     pub(crate) span: Span,
+    /// What its frames waited for, where it has such.
+    pub(crate) waits: Option<FrameWaits>,
 }
 
 /// Who watches a run.
@@ -243,7 +246,12 @@ impl Follower {
             let way = self.places_of_way(self.ways.len() - 1);
             let places = places_within(places, way.len());
             let places = way.start + places.start..way.start + places.end;
-            self.moves.push(Move { places, span });
+            let waits = None;
+            self.moves.push(Move {
+                places,
+                span,
+                waits,
+            });
             return;
         }
         if self.life.overlap(span).length() == Time::ZERO {
@@ -418,6 +426,7 @@ impl<P: Programs> Cluster<P> {
                     false => self.config.flow_of(message.source, message.target),
                 };
                 follower.begins(&self.config, plan, flow, message.is_answer);
+                self.network.follow_frames(id.0);
             }
         }
     }
@@ -489,7 +498,11 @@ impl<P: Programs> Cluster<P> {
         let message = (message.name(self.processes_per_host), self.ends_of(message));
         match &mut self.observer {
             Some(Observer::Follower(follower)) => {
+                let is_own = follower.is_own(message.0) && work == Work::Move;
                 follower.moved(&self.config, message, (places, work), span);
+                if is_own && let Some(moved) = follower.moves.last_mut() {
+                    moved.waits = self.network.take_frame_waits();
+                }
             }
             Some(Observer::Recorder(recorder)) => {
                 recorder.moved(&self.config, message, (places, work), span);

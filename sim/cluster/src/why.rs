@@ -27,6 +27,7 @@ use crate::result::Ended;
 use crate::trace::{Follower, Observer};
 use crate::workload::MessageOperation;
 use viaduct_hardware::Stage;
+use viaduct_network::PlaceWait;
 
 /// How many of those that were met longest are named, at each server.
 pub const NAMED_MAX: usize = 5;
@@ -194,9 +195,26 @@ pub struct WayUse {
     pub queued: Time,
     /// Buses and links in the order of the route.
     pub places: Vec<PlaceUse>,
-    /// What of `queued` no place accounts for, picoseconds: short transactions on the buses, and
-    /// rounding; known under fluid sharing alone.
+    /// What else than places held its frames up, at the level `packets`.
+    pub frames: Option<FrameUse>,
+    /// What of `queued` nothing accounts for, picoseconds; known under fluid sharing and at
+    /// `packets` alone. Under fluid sharing it is short transactions on the buses, and rounding. At
+    /// `packets` it is not above zero, but for rounding: alone, the last byte's path leads past the
+    /// message's slowest frames, and with others there it may lead past faster ones.
     pub rest_picoseconds: Option<i64>,
+}
+
+/// What held the frames of a message up beside the places that all of them crossed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct FrameUse {
+    /// Queues between switches, where frames take ways of their own.
+    pub elsewhere: Time,
+    /// Congestion control at its sender.
+    pub held_back: Time,
+    /// Waiting for frames that a full queue had trimmed to be sent again.
+    pub sent_again: Time,
+    /// At its receiver, for messages of the same flow that were sent before it and came later.
+    pub in_order: Time,
 }
 
 /// A link or a bus.
@@ -219,10 +237,14 @@ pub struct PlaceUse {
     pub device_transfers: u64,
     /// How long it was shared with anybody.
     pub shared: Time,
-    /// What its sharing cost the message: while it gave the least of all places, the time by which
-    /// the message fell behind. Known under fluid sharing alone: max-min shares depend on the whole
-    /// network, and queues serve a message at the same time.
+    /// What its sharing cost the message. Under fluid sharing: while it gave the least of all
+    /// places, the time by which the message fell behind. At `packets`: how long the message's last
+    /// byte was held up there. Unknown elsewhere: max-min shares depend on the whole network,
+    /// and queues serve a message at the same time.
     pub lost: Option<Time>,
+    /// How much of that the link paused, and what its queue did with the message's frames; at
+    /// `packets` alone.
+    pub queue: Option<PlaceWait>,
     /// Those that shared it longest, longest first.
     pub longest: Vec<Overlap>,
 }

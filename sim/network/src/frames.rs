@@ -16,6 +16,7 @@
 pub(crate) mod alone;
 mod calendar;
 mod dcqcn;
+pub(crate) mod followed;
 pub(crate) mod limits;
 pub(crate) mod nscc;
 mod order;
@@ -41,6 +42,7 @@ use viaduct_topology::{LinkClass, LinkId, Topology};
 use self::alone::{Forwarding, Sizes, Span, full_bytes, picoseconds};
 use self::calendar::{Arrival, Calendar, Kind};
 use self::dcqcn::Senders;
+use self::followed::Followed;
 use self::limits::Limits;
 use self::nscc::{Heard, Windows};
 use self::order::Ordered;
@@ -98,6 +100,8 @@ pub(crate) struct Frames {
     /// Events to be scheduled: of which messages, and when.
     notices: Vec<(u64, u32)>,
     account: Account,
+    /// The message whose frames are followed, if there is one.
+    followed: Option<Box<Followed>>,
     /// When frames began on links: of which message, on which link.
     #[cfg(test)]
     log: Vec<(u32, u32, u64)>,
@@ -172,6 +176,7 @@ impl Frames {
             window_end: NEVER,
             notices: Vec::new(),
             account: Account::of(resources),
+            followed: None,
             #[cfg(test)]
             log: Vec::new(),
         }
@@ -280,7 +285,9 @@ impl Frames {
         let passage = &self.passages[id.0 as usize];
         let tag = passage.tag;
         if let Step::Served { .. } = step {
-            self.hand_over_next(id.0, passage.end);
+            let end = passage.end;
+            self.follow_end(id.0, end);
+            self.hand_over_next(id.0, end);
             self.passages.give_back(id.0);
         }
         self.tell(queue);
@@ -530,8 +537,12 @@ impl Frames {
                 self.forwarding
                     .wait(cut, service, self.outputs[next as usize].service(bytes));
             let lead = output.propagation + output.switch + wait;
+            let time = start + lead.max(1);
+            if self.followed.is_some() {
+                self.follow_crossing(it, kind, (start, service), time);
+            }
             self.calendar.push(Arrival {
-                time: start + lead.max(1),
+                time,
                 link: next,
                 from: it.link,
                 route,
@@ -546,6 +557,9 @@ impl Frames {
     /// A frame's first byte comes to its target, the rest as fast as the last link brings it.
     fn arrive(&mut self, it: &Arrival, kind: Kind, head: u64, service: u64) {
         let id = it.passage;
+        if self.followed.is_some() {
+            self.follow_arrival(it, kind, head, service);
+        }
         if kind.is_trimmed() {
             return self.ask_again(id, kind, head + service);
         }
@@ -580,6 +594,10 @@ impl Frames {
         let ready = head + service.saturating_sub(span);
         if !passage.has_last_bus {
             let end = passage.take(ready, span);
+            if self.followed.is_some() {
+                let target = self.passages[id as usize].target;
+                self.follow_bus(target, id, kind, (ready, end - span, end));
+            }
             if ends {
                 self.is_with_host(id, end);
                 self.look_from(id, end);
@@ -644,6 +662,10 @@ impl Frames {
         }
         let bytes = passage.parts.sizes.bytes(kind.is_last());
         let end = adapter.write(passage, ready, (usize::from(kind.is_last()), bytes));
+        if self.followed.is_some() {
+            let span = self.passages[id as usize].taken[usize::from(kind.is_last())].span();
+            self.follow_bus(host, id, kind, (ready, end - span, end));
+        }
         if kind.ends() {
             self.is_with_host(id, end);
         }
@@ -659,16 +681,21 @@ impl Frames {
                 return;
             }
         };
-        let passage = &mut self.passages[adapter.inside.flows[place].first as usize];
+        let id = adapter.inside.flows[place].first;
+        let passage = &mut self.passages[id as usize];
         let kind = passage.parts.next_kind();
         let bytes = passage.parts.sizes.bytes(kind.is_last());
         let begin = adapter.read(passage, time, (usize::from(kind.is_last()), bytes));
+        let span = passage.own[usize::from(kind.is_last())].span();
         passage.parts.send();
         if kind.is_last() {
-            passage.end = begin + passage.own[1].span();
+            passage.end = begin + span;
         }
         adapter.inside.rotate(&self.passages, place);
         adapter.inside.rest_in_turn_until(adapter.bus_free);
+        if self.followed.is_some() {
+            self.follow_inside(host, id, kind, (begin, begin + span));
+        }
     }
 
     /// The adapter sends a frame of the flow whose turn it is.
@@ -690,6 +717,7 @@ impl Frames {
         };
         let id = adapter.out.flows[place].first;
         let passage = &mut self.passages[id as usize];
+        let (allowed, is_again) = (passage.next_start, passage.parts.asks_again());
         let kind = passage.parts.next_kind();
         let own = passage.own[usize::from(kind.is_last())];
         let bytes = passage.parts.sizes.bytes(kind.is_last());
@@ -709,15 +737,18 @@ impl Frames {
         let adapter = &mut self.adapters[host as usize];
         adapter.out.open_from = NEVER;
         let passage = &self.passages[id as usize];
-        let output = &mut self.outputs[passage.way[0] as usize];
-        let service = output.service(bytes);
+        let service = self.outputs[passage.way[0] as usize].service(bytes);
         let comes = begin + own.span().saturating_sub(service);
         let reads_ahead = own.span() > 0;
+        let way = passage.way[0] as usize;
+        if self.followed.is_some() {
+            self.follow_turn(id, (kind, allowed, is_again), (time, begin, comes));
+        }
         if self.pauses.is_some() {
             return self.make_ready(host, id, kind, (comes, reads_ahead));
         }
-        let held = passage.parts.sizes.held(kind.is_last());
-        let start = output.take(comes, service, (bytes, held));
+        let held = self.passages[id as usize].parts.sizes.held(kind.is_last());
+        let start = self.outputs[way].take(comes, service, (bytes, held));
         self.has_begun(host, id, kind, (start, service), reads_ahead);
     }
 

@@ -38,6 +38,7 @@ pub mod wormhole;
 
 pub use by_host::ByHost;
 pub use credits::{CREDIT_BYTES, CreditLinks, Deadlock, FlowControl};
+pub use frames::followed::{FrameWaits, PlaceWait};
 pub use frames::limits::{QueueCounts, QueueLoss};
 pub use journeys::JourneyId;
 pub use links::{

@@ -66,6 +66,8 @@ pub struct Network {
     last: Option<Whole>,
     ways: Option<Ways>,
     journeys: Journeys,
+    /// The tag of the message whose frames are followed.
+    followed: Option<u32>,
 }
 
 /// What a message cost that crossed its way at once.
@@ -136,6 +138,7 @@ impl Network {
             last: None,
             ways: keeps_ways.then(|| Ways::new(host_count)),
             journeys: Journeys::default(),
+            followed: None,
             topology: Arc::clone(topology),
             links: links.clone(),
             switch,
@@ -305,7 +308,10 @@ impl Network {
             total: (alone.delay + alone.moving).picoseconds(),
         };
         if let Some(apart) = &mut self.apart {
-            apart.cross(queue, &crossing, &transfer.demand, span);
+            let flow = apart.cross(queue, &crossing, &transfer.demand, span);
+            if self.followed == Some(transfer.demand.tag) {
+                apart.follow(flow, queue.now());
+            }
         }
         Begun {
             // Its head may have to wait, and so has what goes nowhere no head.
@@ -436,7 +442,10 @@ impl Network {
                     may_spread: true,
                 };
                 begun.has_head &= part.links == 0;
-                apart.cross(queue, &crossing, &demand, span);
+                let flow = apart.cross(queue, &crossing, &demand, span);
+                if self.followed == Some(begun.tag) {
+                    apart.follow(flow, queue.now());
+                }
                 return begun;
             }
             None => {

@@ -8,7 +8,8 @@ use viaduct_topology::LinkId;
 use super::choose::Record;
 use super::sharing::{SharedServer, covered, lost};
 use super::{
-    Account, MessageName, NAMED_MAX, Overlap, Place, PlaceUse, StageTime, Wait, WayUse, Work,
+    Account, FrameUse, MessageName, NAMED_MAX, Overlap, Place, PlaceUse, StageTime, Wait, WayUse,
+    Work,
 };
 use crate::config::ClusterConfig;
 use crate::path::leg_of;
@@ -179,23 +180,43 @@ fn way(config: &ClusterConfig, record: &Record, follower: &Follower) -> WayUse {
     let spreads = config.topology.spreads_frames();
     let links_of_hosts = 0..2 * config.topology.host_count();
     let mut places = Vec::new();
+    let mut frames: Option<FrameUse> = None;
     for hop in &follower.moves {
+        let mut of_frames = hop.waits.clone();
+        if let Some(waits) = &of_frames {
+            let sum = frames.get_or_insert_default();
+            sum.held_back += waits.held_back;
+            sum.sent_again += waits.sent_again;
+            sum.in_order += waits.in_order;
+        }
         let of_way = |way: &usize| follower.places_of_way(*way).contains(&hop.places.start);
         let way = (0..follower.ways.len()).find(of_way).unwrap_or_default();
         let demand = plan_of(config, record, follower, way).demand(0);
         let costs = hop_losses(config, follower, (way, hop), &demand);
         for (place, lost) in hop.places.clone().zip(costs) {
-            let resource = follower.path[place].0;
-            if spreads && resource < first_bus && !links_of_hosts.contains(&resource) {
+            let resource = follower.path[place];
+            if spreads && resource.0 < first_bus && !links_of_hosts.contains(&resource.0) {
                 continue;
             }
-            let name = match resource.checked_sub(first_bus) {
+            let name = match resource.0.checked_sub(first_bus) {
                 Some(host) => Place::Bus(viaduct_topology::HostId(host)),
-                None => Place::Link(LinkId(resource)),
+                None => Place::Link(LinkId(resource.0)),
             };
-            let lost = (config.links.sharing == Sharing::Fluid)
-                .then(|| Time::from_picoseconds((lost + 0.5) as u64));
-            places.push(place_use(follower, place, name, hop.span, lost));
+            let queue = of_frames
+                .as_mut()
+                .map(|waits| waits.places.remove(&resource).unwrap_or_default());
+            let lost = match config.links.sharing {
+                Sharing::Fluid => Some(Time::from_picoseconds((lost + 0.5) as u64)),
+                _ => queue.map(|queue| queue.waited),
+            };
+            places.push(PlaceUse {
+                queue,
+                ..place_use(follower, place, name, hop.span, lost)
+            });
+        }
+        if let (Some(waits), Some(sum)) = (of_frames, &mut frames) {
+            let elsewhere = waits.places.values().map(|queue| queue.waited);
+            sum.elsewhere = elsewhere.fold(sum.elsewhere, |sum, time| sum + time);
         }
     }
     let queued = time_in(record, Stage::Queued);
@@ -203,11 +224,16 @@ fn way(config: &ClusterConfig, record: &Record, follower: &Follower) -> WayUse {
         .iter()
         .map(|place| place.lost.map(Time::picoseconds))
         .sum();
+    let of_frames = frames.map_or(Time::ZERO, |it| {
+        it.elsewhere + it.held_back + it.sent_again + it.in_order
+    });
+    let charged = charged.map(|charged| charged + of_frames.picoseconds());
     let moving = follower.moves.iter().map(|hop| hop.span.length());
     WayUse {
         moving: moving.fold(Time::ZERO, |sum, time| sum + time),
         queued,
         places,
+        frames,
         rest_picoseconds: charged.map(|charged| queued.picoseconds() as i64 - charged as i64),
     }
 }
@@ -285,6 +311,7 @@ fn place_use(
         device_transfers: devices.len() as u64,
         shared: covered(own, uses.iter().map(|used| used.span)),
         lost,
+        queue: None,
         longest,
     }
 }

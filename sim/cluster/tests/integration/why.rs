@@ -1,15 +1,18 @@
 //! Messages whose waits can be worked out by hand.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use crate::common::{costly_host, ideal_host, nanoseconds, run, scenario};
-use viaduct_cluster::config::{Arrivals, BusLoad, ClusterConfig};
+use crate::common::{costly_host, ideal_host, nanoseconds, nic, run, scenario};
+use viaduct_cluster::config::{Arrivals, BusLoad, ClusterConfig, TrafficConfig};
 use viaduct_cluster::why::{Account, Choice, Explanation, Fate, Place, WhyError, Work, explain};
-use viaduct_cluster::workload::{Interval, Pattern, SizeDistribution};
+use viaduct_cluster::workload::{
+    Interval, ListedMessage, MessageList, MessageOperation, Pattern, SizeDistribution,
+};
 use viaduct_engine::Time;
 use viaduct_hardware::HostModel;
 use viaduct_hardware::Stage;
-use viaduct_network::Sharing;
+use viaduct_network::{Buffers, CongestionControl, Marking, Sharing, WhenFull};
 use viaduct_topology::{HostId, Node, Ports, Topology};
 
 fn why(config: &ClusterConfig, choice: Choice) -> Result<Explanation, WhyError> {
@@ -38,8 +41,12 @@ fn at_once(host: HostModel, pairs: &[(u32, u32)]) -> ClusterConfig {
 
 #[test]
 fn a_message_alone_waits_nowhere() {
-    for host in [ideal_host(), costly_host()] {
-        let config = at_once(host, &[(0, 1)]);
+    let hosts = [ideal_host(), costly_host()];
+    let levels = [Sharing::Fluid, Sharing::Packets];
+    for (host, sharing) in hosts.iter().flat_map(|host| levels.map(|it| (host, it))) {
+        let mut config = at_once(host.clone(), &[(0, 1)]);
+        config.links.sharing = sharing;
+        config.links.frame.payload_bytes = 300;
         let account = account(&config, Choice::Message(0));
         assert_eq!(account.latency, account.floor);
         assert!(account.waits.is_empty(), "{:?}", account.waits);
@@ -229,4 +236,163 @@ fn quantiles_and_numbers_are_those_of_the_message_table() {
     let first = slowest.map(|row| row.message).min();
     let explanation = why(&config, Choice::Slowest).expect("explained");
     assert_eq!(Some(explanation.message.number), first);
+}
+
+/// As [`at_once`], in frames of 500 bytes without headers: two a message, 4 us each.
+fn in_frames(pairs: &[(u32, u32)]) -> ClusterConfig {
+    let mut config = at_once(ideal_host(), pairs);
+    config.links.sharing = Sharing::Packets;
+    config.links.frame.payload_bytes = 500;
+    config.links.frame.header_bytes = 0;
+    config
+}
+
+fn queue_of(account: &Account, place: usize) -> (Option<Time>, (u32, u32)) {
+    let queue = account.way.places[place].queue.expect("a queue");
+    (account.way.places[place].lost, (queue.frames, queue.marked))
+}
+
+#[test]
+fn the_queue_is_charged_where_the_last_frame_waited() {
+    // Frames of the two senders take turns on the link to host 1, the first sender's first: its
+    // second frame waits for one of the other, and the other's last one for two frames of it.
+    let config = in_frames(&[(0, 1), (2, 1), (3, 4)]);
+    for (message, waited) in [(0, 4_000), (1, 8_000), (2, 0)] {
+        let account = account(&config, Choice::Message(message));
+        let name = format!("message {message}");
+        assert_eq!(account.way.queued, nanoseconds(waited), "{name}");
+        assert_eq!(queue_of(&account, 0), (Some(Time::ZERO), (2, 0)), "{name}");
+        let down = (Some(nanoseconds(waited)), (2, 0));
+        assert_eq!(queue_of(&account, 1), down, "{name}");
+        assert_eq!(account.way.rest_picoseconds, Some(0), "{name}");
+    }
+}
+
+#[test]
+fn a_turn_that_others_of_its_host_have_is_charged_to_its_link() {
+    // Host 0 sends to two others at once: a frame of each in turn.
+    let mut config = in_frames(&[(0, 1)]);
+    at_list(&mut config, &[(0, 1, 1_000), (0, 2, 1_000)]);
+    let account = account(&config, Choice::Message(0));
+    let [up, down] = &account.way.places[..] else {
+        panic!("{:?}", account.way);
+    };
+    assert_eq!(account.way.queued, nanoseconds(4_000));
+    assert_eq!(
+        (up.lost, down.lost),
+        (Some(nanoseconds(4_000)), Some(Time::ZERO))
+    );
+    assert_eq!(account.way.rest_picoseconds, Some(0));
+}
+
+/// At the beginning a message of so many bytes goes from one host to another.
+fn at_list(config: &mut ClusterConfig, messages: &[(u32, u32, u32)]) {
+    let message = |&(source, target, bytes): &(u32, u32, u32)| ListedMessage {
+        time: Time::ZERO,
+        source,
+        target,
+        bytes,
+        operation: MessageOperation::Send,
+    };
+    let messages: Vec<_> = messages.iter().map(message).collect();
+    let hosts = config.topology.host_count();
+    let list = MessageList::new(&messages, hosts, 1).expect("a list");
+    config.traffic = TrafficConfig::listed(Arc::new(list), Time::ZERO, config.run.until);
+}
+
+/// Three hosts send 8,000 bytes each, in frames of 500, to a fourth.
+fn incast(buffers: Buffers) -> ClusterConfig {
+    let mut config = in_frames(&[(0, 1), (2, 1), (3, 1)]);
+    config.traffic.size = SizeDistribution::constant(8_000);
+    config.links.buffers = buffers;
+    config
+}
+
+/// The message of the three that came last.
+fn last_of(config: &ClusterConfig) -> Account {
+    let accounts = (0..3).map(|number| account(config, Choice::Message(number)));
+    let last = accounts
+        .max_by_key(|account| account.latency)
+        .expect("one of three");
+    let rest = last.way.rest_picoseconds.expect("is known");
+    assert!(rest <= 0, "{:?}", last.way);
+    last
+}
+
+#[test]
+fn marks_pauses_and_trimmed_frames_are_told() {
+    // Messages so long that their senders are told in time, and slowed down until the queue is
+    // empty.
+    let mut slowed = incast(Buffers {
+        marking: Some(Marking {
+            low_bytes: 0,
+            high_bytes: 1,
+            probability: 1.0,
+            control: CongestionControl::Dcqcn,
+        }),
+        ..Buffers::default()
+    });
+    slowed.traffic.size = SizeDistribution::constant(200_000);
+    let marked = last_of(&slowed);
+    let down = marked.way.places[1].queue.expect("a queue");
+    assert_eq!((down.frames, down.trimmed), (400, 0));
+    assert!((1..400).contains(&down.marked), "{down:?}");
+    let frames = marked.way.frames.expect("of frames");
+    assert!(frames.held_back > Time::ZERO, "{:?}", marked.way);
+
+    // A fourth message, to a host that nobody else sends to, shares a link that pauses.
+    let mut config = incast(Buffers {
+        bytes_max: Some(6_000),
+        full: WhenFull::Pause {
+            headroom_bytes: None,
+        },
+        ..Buffers::default()
+    });
+    let messages = [(0, 1), (2, 1), (3, 1), (0, 4)];
+    at_list(
+        &mut config,
+        &messages.map(|(source, target)| (source, target, 8_000)),
+    );
+    let paused = account(&config, Choice::Message(3));
+    let [up, down] = &paused.way.places[..] else {
+        panic!("{:?}", paused.way);
+    };
+    let queue = up.queue.expect("a queue");
+    assert!(queue.paused > Time::ZERO, "{:?}", paused.way);
+    assert!(Some(queue.paused) < up.lost, "{:?}", paused.way);
+    assert_eq!(down.lost, Some(Time::ZERO));
+    assert_eq!(paused.way.rest_picoseconds, Some(0));
+
+    let trimmed = last_of(&incast(Buffers {
+        bytes_max: Some(2_000),
+        full: WhenFull::Trim,
+        ..Buffers::default()
+    }));
+    let down = trimmed.way.places[1].queue.expect("a queue");
+    let frames = trimmed.way.frames.expect("of frames");
+    assert!(down.trimmed > 0, "{:?}", trimmed.way);
+    // Each frame that was trimmed came twice.
+    assert_eq!(down.frames, 16 + down.trimmed);
+    assert!(frames.sent_again > Time::ZERO, "{frames:?}");
+}
+
+#[test]
+fn a_message_waits_for_those_of_its_flow_before_it() {
+    // Frames of the first message of host 0 are trimmed; the second one is so short that it is
+    // there before they come again.
+    let mut config = incast(Buffers {
+        bytes_max: Some(2_000),
+        full: WhenFull::Trim,
+        ..Buffers::default()
+    });
+    for host in config.host.values_mut() {
+        nic(host).moving_per_vi = u32::MAX;
+    }
+    config.links.propagation = Time::from_microseconds(100);
+    let messages = [(0, 1, 8_000), (2, 1, 8_000), (3, 1, 8_000), (0, 1, 100)];
+    at_list(&mut config, &messages);
+    let account = account(&config, Choice::Message(3));
+    let frames = account.way.frames.expect("of frames");
+    assert!(frames.in_order > Time::ZERO, "{:?}", account.way);
+    assert!(account.way.rest_picoseconds <= Some(0), "{:?}", account.way);
 }

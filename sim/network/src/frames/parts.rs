@@ -139,6 +139,11 @@ impl Whole {
         }
     }
 
+    /// Whether that is one that is to be sent again.
+    pub(super) fn asks_again(&self) -> bool {
+        self.asked.next().is_some()
+    }
+
     /// The adapter has sent that one.
     #[inline]
     pub(super) fn send(&mut self) {

@@ -214,6 +214,7 @@ impl Frames {
 
     /// A link pauses, or goes on.
     pub(super) fn change(&mut self, now: u64, number: u32, is_paused: bool) {
+        self.follow_pause(number, now, is_paused);
         let (Some(pauses), Some(ordered)) = (&mut self.pauses, &mut self.ordered) else {
             return;
         };

@@ -7,6 +7,7 @@ use viaduct_engine::Time;
 use super::{Apart, Network};
 use crate::credits::Deadlock;
 use crate::fluid::{FlowId, ResourceId};
+use crate::frames::followed::FrameWaits;
 use crate::frames::limits::QueueCounts;
 use crate::journeys::JourneyId;
 
@@ -173,6 +174,19 @@ impl Network {
             Some(Apart::Credits(credits)) => credits.deadlock(),
             Some(Apart::Frames(frames)) => frames.deadlock(),
             None | Some(Apart::Queues(_)) => None,
+        }
+    }
+
+    /// Keeps from now on what the frames of messages with a tag meet, of the last one that began.
+    pub const fn follow_frames(&mut self, tag: u32) {
+        self.followed = Some(tag);
+    }
+
+    /// What the frames of the followed message waited for that has come last, if they are known.
+    pub fn take_frame_waits(&mut self) -> Option<FrameWaits> {
+        match &mut self.apart {
+            Some(Apart::Frames(frames)) => frames.take_waits(),
+            None | Some(Apart::Queues(_) | Apart::Credits(_)) => None,
         }
     }
 

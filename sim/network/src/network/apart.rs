@@ -1,6 +1,6 @@
 //! What carries messages where flows do not share links.
 
-use viaduct_engine::EventQueue;
+use viaduct_engine::{EventQueue, Time};
 
 use crate::credits::Credits;
 use crate::fluid::{FlowDemand, FlowId};
@@ -41,6 +41,13 @@ impl Apart {
             Self::Queues(_) => FlowId(u32::MAX),
             Self::Frames(frames) => frames.begin(queue, crossing, demand, span),
             Self::Credits(credits) => credits.begin(queue, crossing, demand, span),
+        }
+    }
+
+    /// Keeps what the pieces of a message meet that begins now, where that is kept.
+    pub(super) fn follow(&mut self, flow: FlowId, now: Time) {
+        if let Self::Frames(frames) = self {
+            frames.follow(flow, now);
         }
     }
 }

@@ -80,7 +80,26 @@ struct WayObject {
     moving_ps: u64,
     queued_ps: u64,
     places: Vec<PlaceObject>,
+    frames: Option<FramesObject>,
     rest_ps: Option<i64>,
+}
+
+/// What held frames up beside the places.
+#[derive(Serialize)]
+struct FramesObject {
+    elsewhere_ps: u64,
+    held_back_ps: u64,
+    sent_again_ps: u64,
+    in_order_ps: u64,
+}
+
+/// A queue as the frames of the message met it.
+#[derive(Serialize)]
+struct QueueObject {
+    paused_ps: u64,
+    frames: u32,
+    frames_marked: u32,
+    frames_trimmed: u32,
 }
 
 #[derive(Serialize)]
@@ -93,6 +112,7 @@ struct PlaceObject {
     device_transfers: u64,
     shared_ps: u64,
     lost_ps: Option<u64>,
+    queue: Option<QueueObject>,
     longest: Vec<OverlapObject>,
 }
 
@@ -177,6 +197,12 @@ impl Explained<'_> {
                 device_transfers: place.device_transfers,
                 shared_ps: place.shared.picoseconds(),
                 lost_ps: place.lost.map(|lost| lost.picoseconds()),
+                queue: place.queue.map(|queue| QueueObject {
+                    paused_ps: queue.paused.picoseconds(),
+                    frames: queue.frames,
+                    frames_marked: queue.marked,
+                    frames_trimmed: queue.trimmed,
+                }),
                 longest: self.overlap_objects(&place.longest),
             }
         });
@@ -190,6 +216,12 @@ impl Explained<'_> {
                 moving_ps: way.moving.picoseconds(),
                 queued_ps: way.queued.picoseconds(),
                 places: places.collect(),
+                frames: way.frames.map(|frames| FramesObject {
+                    elsewhere_ps: frames.elsewhere.picoseconds(),
+                    held_back_ps: frames.held_back.picoseconds(),
+                    sent_again_ps: frames.sent_again.picoseconds(),
+                    in_order_ps: frames.in_order.picoseconds(),
+                }),
                 rest_ps: way.rest_picoseconds,
             },
         }

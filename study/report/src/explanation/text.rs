@@ -8,8 +8,9 @@ use viaduct_cluster::why::{
     Account, Choice, Fate, MessageName, Overlap, PlaceUse, Wait, WayUse, Work,
 };
 use viaduct_cluster::workload::MessageOperation;
+use viaduct_engine::Time;
 use viaduct_hardware::Stage;
-use viaduct_network::Sharing;
+use viaduct_network::{PlaceWait, Sharing};
 use viaduct_scenario::format_size;
 
 use super::{Explained, ends, host_name};
@@ -191,65 +192,139 @@ fn wait_text(explained: &Explained<'_>, wait: &Wait) -> String {
 const OTHER_COLUMNS: [&str; 5] = ["for", "message", "way", "size", "us"];
 
 fn way_text(explained: &Explained<'_>, way: &WayUse) -> String {
-    let is_charged = explained.config.links.sharing == Sharing::Fluid;
+    let is_fluid = explained.config.links.sharing == Sharing::Fluid;
     let mut text = format!(
         "\n  queued: its bytes moved for {} us, {} of them because others shared the way\n",
         exact_us(way.moving.picoseconds()),
         exact_us(way.queued.picoseconds()),
     );
-    let mut header = vec!["where", "others", "shared, us"];
-    if is_charged {
-        header.push("lost, us");
-    }
-    let columns = header.len();
-    let mut table = plain_table(header.into_iter().map(str::to_owned).collect());
-    let mut add = |mut row: Vec<String>| {
-        row.truncate(columns);
-        table.add_row(row);
-    };
+    let columns = Columns::of(is_fluid, way);
+    let mut table = plain_table(columns.header());
     for place in &way.places {
-        let lost = place.lost.map_or(0, |lost| lost.picoseconds());
-        add(vec![
+        table.add_row(columns.row(
             explained.place_name(place.place),
-            others(place),
-            exact_us(place.shared.picoseconds()),
-            exact_us(lost),
-        ]);
+            [others(place), exact_us(place.shared.picoseconds())],
+            place.lost.map(|lost| exact_us(lost.picoseconds())),
+            place.queue.as_ref(),
+        ));
         for overlap in place.longest.iter().take(SHOWN_A_PLACE) {
             let who = overlap.message.map_or_else(
                 || "other devices".to_owned(),
                 |message| explained.message(message),
             );
             let time = exact_us(overlap.time.picoseconds());
-            add(vec![format!("  {who}"), String::new(), time, String::new()]);
+            table.add_row(columns.row(format!("  {who}"), [String::new(), time], None, None));
+        }
+    }
+    let mut add = |what: &str, time: String| {
+        let none = [String::new(), String::new()];
+        table.add_row(columns.row(what.to_owned(), none, Some(time), None));
+    };
+    if let Some(frames) = &way.frames {
+        let of_frames = [
+            ("queues between switches", frames.elsewhere),
+            ("held back by congestion control", frames.held_back),
+            ("trimmed frames, until sent again", frames.sent_again),
+            ("until messages before it had come", frames.in_order),
+        ];
+        for (what, time) in of_frames.into_iter().filter(|(_, time)| *time > Time::ZERO) {
+            add(what, exact_us(time.picoseconds()));
         }
     }
     if let Some(rest) = way.rest_picoseconds {
         if rest != 0 {
             let mut models = explained.config.host.values();
             let has_buses = models.any(|host| !host.bus.is_free());
-            let name = if has_buses {
-                "short transactions on the buses, rounding"
-            } else {
-                "rounding"
+            let name = match (is_fluid, has_buses) {
+                (true, true) => "short transactions on the buses, rounding",
+                (true, false) => "rounding",
+                (false, _) => "its own frames took less on that path",
             };
-            let empty = String::new();
-            add(vec![name.to_owned(), empty.clone(), empty, signed_us(rest)]);
+            add(name, signed_us(rest));
         }
-        let (empty, queued) = (String::new(), exact_us(way.queued.picoseconds()));
-        add(vec!["queued".to_owned(), empty.clone(), empty, queued]);
+        add("queued", exact_us(way.queued.picoseconds()));
     }
-    text += &aligned(table, &[1, 2, 3]);
-    text += if is_charged {
-        "  lost: while no place gave it less, the first of several; indented: those that shared it \
-         longest\n"
-    } else {
-        "  indented: those that shared it longest; with this rule no place alone is to blame\n"
+    text += &aligned(table, &[1, 2, 3, 4, 5, 6]);
+    text += match (is_fluid, way.rest_picoseconds) {
+        (true, _) => {
+            "  lost: while no place gave it less, the first of several; indented: those that shared \
+             it longest\n"
+        }
+        (false, Some(_)) => {
+            "  waited: how long its last byte was held up there; indented: those that shared it \
+             longest\n"
+        }
+        (false, None) => {
+            "  indented: those that shared it longest; with this rule no place alone is to blame\n"
+        }
     };
     if explained.config.topology.spreads_frames() {
         text += "  between switches each of its frames took a way of its own\n";
     }
     text
+}
+
+/// The columns of the places on a way: those about frames only where they say something.
+struct Columns {
+    time: Option<&'static str>,
+    has_pauses: bool,
+    has_marked: bool,
+    has_trimmed: bool,
+}
+
+impl Columns {
+    fn of(is_fluid: bool, way: &WayUse) -> Self {
+        let any = |says: fn(&PlaceWait) -> bool| {
+            let mut queues = way.places.iter().filter_map(|place| place.queue.as_ref());
+            queues.any(says)
+        };
+        Self {
+            time: match (is_fluid, way.rest_picoseconds) {
+                (true, _) => Some("lost, us"),
+                (false, Some(_)) => Some("waited, us"),
+                (false, None) => None,
+            },
+            has_pauses: any(|queue| queue.paused > Time::ZERO),
+            has_marked: any(|queue| queue.marked > 0),
+            has_trimmed: any(|queue| queue.trimmed > 0),
+        }
+    }
+
+    fn header(&self) -> Vec<String> {
+        let columns = [
+            Some("where"),
+            Some("others"),
+            Some("shared, us"),
+            self.time,
+            self.has_pauses.then_some("paused, us"),
+            self.has_marked.then_some("marked"),
+            self.has_trimmed.then_some("trimmed"),
+        ];
+        columns.into_iter().flatten().map(str::to_owned).collect()
+    }
+
+    fn row(
+        &self,
+        name: String,
+        [others, shared]: [String; 2],
+        time: Option<String>,
+        queue: Option<&PlaceWait>,
+    ) -> Vec<String> {
+        let of_queue = |text: fn(&PlaceWait) -> String| queue.map(text).unwrap_or_default();
+        let columns = [
+            Some(name),
+            Some(others),
+            Some(shared),
+            self.time.map(|_| time.unwrap_or_default()),
+            self.has_pauses
+                .then(|| of_queue(|it| exact_us(it.paused.picoseconds()))),
+            self.has_marked
+                .then(|| of_queue(|it| format!("{} of {}", it.marked, it.frames))),
+            self.has_trimmed
+                .then(|| of_queue(|it| format!("{} of {}", it.trimmed, it.frames))),
+        ];
+        columns.into_iter().flatten().collect()
+    }
 }
 
 /// How many messages shared a place, and whether devices did.
