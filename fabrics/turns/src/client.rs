@@ -52,7 +52,9 @@ impl Client {
         (self.table.charge)(picoseconds);
     }
 
-    /// Returns when nothing else is before this thread's clock. Before what others may see.
+    /// Returns when nothing else is before this thread's clock. Before what others may see, such as
+    /// a write to a socket: those that wait for something real try again when the turn is given
+    /// next.
     pub fn synchronise(&self) {
         (self.table.synchronise)();
     }

@@ -26,6 +26,12 @@ const HOLD_FIRST: Duration = Duration::from_millis(1);
 const HOLD_LAST: Duration = Duration::from_millis(50);
 /// A sleeper looks again after this long, whatever happens: a client may have spoilt the bell.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// Turns one after the other in which threads only asked the world, after which those that wait for
+/// something real are not to try after each: what was done before may take the system a moment.
+const UNSEEN_TURNS_MIN: u32 = 64;
+/// Then they try after so many. What is not known of a program, such as what it writes by the C
+/// library's streams, may be what they wait for.
+const UNSEEN_TURNS_BETWEEN: u32 = 32;
 /// How long a process that a client has made may take to become one.
 const BIRTH_LIMIT: Duration = Duration::from_secs(10);
 
@@ -169,6 +175,7 @@ impl Coordinator {
             order: Order::default(),
             now: 0,
             turns: 0,
+            unseen_turns: 0,
             without_counter: WithoutCounter::new(),
         };
         run.gather()?;
@@ -188,6 +195,8 @@ struct Run<'world> {
     order: Order,
     now: u64,
     turns: u64,
+    /// One after the other in which threads only asked the world.
+    unseen_turns: u32,
     without_counter: WithoutCounter,
 }
 
@@ -413,6 +422,7 @@ impl Run<'_> {
             return Ok(false);
         };
         let mut steps = VecDeque::new();
+        let mut is_seen = false;
         self.processes.set_holder(Some((thread, clock)));
         let asked = loop {
             self.turns += 1;
@@ -434,6 +444,8 @@ impl Run<'_> {
             let posts = asked.posts.into_iter();
             steps.extend(posts.map(|(at, post)| (at, Step::Post(post))));
             clock = asked.clock;
+            // Who sleeps, waits or ends is not taken to have only asked the world.
+            is_seen |= asked.is_seen || asked.request != Request::Call;
             if asked.request == Request::Born {
                 self.await_birth(asked.until, clock)?;
                 reply = Reply::Granted;
@@ -446,7 +458,15 @@ impl Run<'_> {
         let was_in_vain =
             matches!(request, Request::Again | Request::MemoryAgain) && steps.is_empty();
         if !was_in_vain {
-            self.order.next_round();
+            self.unseen_turns = match is_seen {
+                true => 0,
+                false => self.unseen_turns.saturating_add(1),
+            };
+            if self.unseen_turns <= UNSEEN_TURNS_MIN
+                || self.unseen_turns.is_multiple_of(UNSEEN_TURNS_BETWEEN)
+            {
+                self.order.next_round();
+            }
             // What it has written is there for those that share memory with it.
             let host = thread.process.host;
             self.order.look(clock, |other| other.host == host);

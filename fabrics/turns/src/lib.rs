@@ -23,9 +23,10 @@
 //! # What is real
 //!
 //! Sockets, pipes and files stay the system's, and take no simulated time. A thread that would
-//! block there gives the turn and is asked, whenever another has had the turn and before time goes
-//! on, to try again ([`Client::foreign`]). As only one thread runs, what another wrote is there
-//! when it looks: order and times are the same in every run.
+//! block there gives the turn and is asked, whenever another has done something there and before
+//! time goes on, to try again ([`Client::foreign`]). As only one thread runs, what another wrote is
+//! there when it looks: order and times are the same in every run. What others do there is known
+//! by [`Client::synchronise`]; what they do without is found some turns later.
 //!
 //! A thread that looks at memory in a loop makes no call at all. Whoever finds that out from
 //! outside of it, by a timer of the system, has it give the turn ([`await_memory`]) until something

@@ -52,6 +52,8 @@ thread_local! {
     static IS_WAITING: Cell<bool> = const { Cell::new(false) };
     /// This thread's clock when it last did more than charge it.
     static CHARGES_SINCE: Cell<u64> = const { Cell::new(0) };
+    /// Since this thread last gave the turn it was before what others may see.
+    static IS_SEEN: Cell<bool> = const { Cell::new(true) };
     /// Counts what this thread has done here.
     static ACTIVITY: Cell<u64> = const { Cell::new(0) };
     /// The count when it last waited for memory.
@@ -128,6 +130,7 @@ pub fn forget() {
     OWN.store(core::ptr::null_mut(), Ordering::Release);
     SEAT.set(0);
     IS_WAITING.set(false);
+    IS_SEEN.set(true);
     AT_MEMORY.set(u64::MAX);
 }
 
@@ -212,6 +215,7 @@ fn wait(own: &Own, seat: Seat) {
 
 fn exchange(own: &Own, seat: Seat, request: Request, until: Option<u64>) -> Reply {
     IS_WAITING.set(true);
+    seat.set_seen(IS_SEEN.replace(false));
     seat.give(request, until);
     own.bell.ring();
     wait(own, seat);
@@ -383,13 +387,19 @@ extern "C" fn charge(picoseconds: u64) {
         let (clock, since) = (seat.clock(), CHARGES_SINCE.get());
         let lead = LEAD_MIN.max((clock - since.min(clock)) / LEAD_PARTS);
         if clock > seat.horizon().saturating_add(lead) {
-            synchronise();
+            catch_up();
             CHARGES_SINCE.set(since);
         }
     }
 }
 
 extern "C" fn synchronise() {
+    catch_up();
+    IS_SEEN.set(true);
+}
+
+/// Gives the turn if others are before this thread's clock.
+fn catch_up() {
     if let Some((own, seat)) = running() {
         let clock = seat.clock();
         if clock > seat.horizon() {
@@ -401,7 +411,7 @@ extern "C" fn synchronise() {
 extern "C" fn sleep_until(time: u64) {
     if let Some((own, seat)) = running() {
         if time <= seat.clock() {
-            return synchronise();
+            return catch_up();
         }
         if time < seat.horizon() {
             seat.set_clock(time);
@@ -481,5 +491,6 @@ unsafe extern "C" fn foreign_wait(what: *const c_char, deadline: u64, again: boo
 extern "C" fn foreign_end() {
     if let Some((_, seat)) = running() {
         seat.set_clock(seat.clock().max(seat.now()));
+        IS_SEEN.set(true);
     }
 }

@@ -90,6 +90,8 @@ struct Head {
     length: AtomicU32,
     /// Bytes of posts.
     posted: AtomicU32,
+    /// Whether the thread may have done what others see, but for its posts and its request.
+    seen: AtomicU32,
     /// The thread's own clock.
     clock: AtomicU64,
     until: AtomicU64,
@@ -125,6 +127,8 @@ pub(crate) struct Asked {
     pub(crate) request: Request,
     pub(crate) clock: u64,
     pub(crate) until: Option<u64>,
+    /// It may have done something real that others wait for.
+    pub(crate) is_seen: bool,
     /// In order of their times, which are at most `clock`.
     pub(crate) posts: Vec<Post>,
     pub(crate) message: Vec<u8>,
@@ -264,6 +268,11 @@ impl Seat {
         Self::take(self.message(), length.min(MESSAGE_BYTES_MAX))
     }
 
+    /// Says whether the thread may have done something real that others wait for.
+    pub(crate) fn set_seen(&self, is_seen: bool) {
+        self.head().seen.store(is_seen.into(), Ordering::Relaxed);
+    }
+
     /// Gives the turn; whoever waits for it has yet to be woken.
     pub(crate) fn give(&self, request: Request, until: Option<u64>) {
         let head = self.head();
@@ -346,6 +355,7 @@ impl Seat {
             request,
             clock,
             until: (until != NEVER).then_some(until),
+            is_seen: head.seen.load(Ordering::Relaxed) != 0,
             posts,
             message: Self::take(self.message(), length),
         })

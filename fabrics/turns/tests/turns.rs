@@ -62,6 +62,10 @@ const TESTS: &[Test] = &[
         a_wait_has_a_deadline,
     ),
     ("time_stands_while_a_wait_can_end", time_stands),
+    (
+        "who_asks_the_world_for_long_has_others_try_again_less_often",
+        who_asks_the_world_for_long,
+    ),
     ("who_is_alone_needs_no_turn", who_is_alone_needs_no_turn),
     (
         "who_reads_clocks_for_long_gives_the_turn_ever_less_often",
@@ -334,6 +338,15 @@ fn act(role: &str, words: &[String]) {
                 write(number(0) as i32, byte);
             }
             client.charge(US);
+        }
+        "mutters" => {
+            for byte in 0..2 {
+                for _ in 0..1000 {
+                    client.call(c"cost", b"cost 1000000", &mut Vec::new());
+                }
+                // Nobody is told.
+                write(number(0) as i32, byte);
+            }
         }
         "rings" => {
             let (from, to) = pipe();
@@ -776,6 +789,21 @@ fn a_wait_has_a_deadline() {
             .any(|line| line.starts_with("7000000 ") && line.ends_with("in vain"))
     );
     assert!(times(&lines).is_sorted());
+}
+
+fn who_asks_the_world_for_long() {
+    let (from, to) = pipe();
+    let (from, to) = (inherited(from), inherited(to));
+    let (lines, ended) = well(&[("reads", &[&from, "2"]), ("mutters", &[&to])]);
+    let read = |byte| {
+        let text = format!("host 0 process 0 thread 0: read Some({byte})");
+        let line = lines.iter().find(|line| line.ends_with(&text)).unwrap();
+        line.split(' ').next().unwrap().parse::<u64>().unwrap() / US
+    };
+    assert!((1001..1033).contains(&read(0)), "{lines:#?}");
+    // The end of a process is seen, at the time of its last call.
+    assert_eq!(read(1), 1999);
+    assert!(ended.turns < 2300, "{}", ended.turns);
 }
 
 fn time_stands() {
