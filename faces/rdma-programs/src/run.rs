@@ -5,6 +5,7 @@ use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::process::Process;
@@ -179,10 +180,29 @@ fn missing(name: &str, side: &Side, printed: &str) -> Option<String> {
     None
 }
 
-/// A port that nobody has now.
+/// A port that nobody has now, below those that the system gives to whoever asks for any: one of
+/// those may be another program's before the server of the row has taken it. Runs beside each other
+/// begin at different ones.
 fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind(("0.0.0.0", 0))?.local_addr()?.port())
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id().wrapping_mul(97);
+    for _ in 0..PORTS {
+        let number = first.wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed)) % PORTS;
+        let port = FIRST_PORT + number as u16;
+        if TcpListener::bind(("0.0.0.0", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    let all = format!(
+        "ports {FIRST_PORT} to {} are all taken",
+        FIRST_PORT as u32 + PORTS - 1
+    );
+    Err(io::Error::new(io::ErrorKind::AddrInUse, all))
 }
+
+/// Linux gives ports from 32,768 on.
+const FIRST_PORT: u16 = 20_000;
+const PORTS: u32 = 12_000;
 
 impl Outcome {
     /// All of it as text.
