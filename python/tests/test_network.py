@@ -258,6 +258,87 @@ def test_grids_of_networkx_are_recognised() -> None:
     assert "edge weight (1 time)" in study.warnings
 
 
+MIXED = """
+[run]
+until = "0.1 s"
+
+[network]
+topology = "switch"
+hosts = 8
+
+[links]
+rate = "400 Gbit/s"
+
+[hosts]
+nic = "rnic-gen3"
+
+[[host_group]]
+hosts = "2, 5-6"
+nic = "rnic-gen5"
+
+[[host_group]]
+hosts = "7"
+nic = "rnic-gen4"
+
+[traffic]
+pattern = "uniform"
+rate = "500/s"
+size = "8 KiB"
+"""
+UNIFORM = via.Traffic(size="8 KiB", rate="500/s", to=via.uniform())
+
+
+def star(nics: list[str | None], nic: str | None = None) -> via.Network:
+    """Make hosts on one switch, each with its own hardware."""
+    net = via.Network("star", nic=nic)
+    switch = net.switch()
+    for own in nics:
+        net.link(net.host(nic=own), switch, rate="400 Gbit/s")
+    return net
+
+
+def test_hosts_that_differ_are_groups_of_the_study() -> None:
+    fast, faster = "rnic-gen4", "rnic-gen5"
+    mixed = star([None, None, faster, None, None, faster, faster, fast], "rnic-gen3")
+    written = via.parse_study(MIXED).run(seed=1)
+    made = mixed.run(traffic=UNIFORM, until="0.1 s", seed=1)
+    assert made.digest == written.digest
+    # One host at a time and many at once are the same.
+    arrays = via.Network("arrays", nic="rnic-gen3")
+    added = [arrays.hosts(2), arrays.hosts(1, nic=faster), arrays.hosts(2)]
+    added += [arrays.hosts(2, nic=faster), arrays.hosts(1, nic=fast)]
+    arrays.links(numpy.concatenate(added), arrays.switch(), rate="400 Gbit/s")
+    assert arrays.run(traffic=UNIFORM, until="0.1 s", seed=1).digest == made.digest
+    # Run as it is written out, too, and other than with one kind of hosts.
+    text = mixed.study(UNIFORM, until="0.1 s").to_toml()
+    assert re.findall(r'(?<=^hosts = ").*(?=")', text, re.MULTILINE) == ["2, 5-6", "7"]
+    digests = {
+        star([nic] * 8).run(traffic=UNIFORM, until="0.1 s", seed=1).digest
+        for nic in ("rnic-gen3", fast, faster)
+    }
+    assert len(digests | {made.digest}) == 4
+
+
+def test_the_first_hardware_named_is_that_of_hosts_that_name_none() -> None:
+    run: Any = {"traffic": UNIFORM, "until": "0.1 s", "seed": 1}
+    named_late = star([None, "rnic-gen3", None, "rnic-gen5"]).run(**run)
+    named_first = star([None, None, None, "rnic-gen5"], "rnic-gen3").run(**run)
+    assert named_late.digest == named_first.digest
+    # `hosts.nic` is the network's: hosts with hardware of their own keep it.
+    net = star([None, None, None, "rnic-gen5"], "rnic-gen4")
+    assert net.run(**run, set={"hosts.nic": "rnic-gen3"}).digest == named_first.digest
+
+
+def test_hosts_that_do_not_understand_each_other_are_refused() -> None:
+    net = star([None, "rnic-gen4", None], "giganet-clan")
+    text = error_of(lambda: net.study(UNIFORM, until="0.1 s"))
+    assert "the adapters of some hosts do not understand those of others" in text
+    assert 'nic = "rnic-gen4"' in text
+    unknown = star([None, "rnic-gen9", None], "rnic-gen4")
+    text = error_of(lambda: unknown.study(UNIFORM, until="0.1 s"))
+    assert 'nic = "rnic-gen9"' in text and "rnic-gen" in text.split("help:")[1]
+
+
 def error_of(call: Any) -> str:
     with pytest.raises(via.ScenarioError) as raised:
         call()
@@ -290,7 +371,9 @@ def test_mistakes_say_what_is_wrong_and_what_instead() -> None:
     net.link(host, switch)
     net.link(net.host(), switch)
     assert "s0 needs 2 ports" in error_of(lambda: net.description)
-    assert "different" not in error_of(lambda: via.Network(nic="ideal").host(nic="giganet-clan"))
+    with pytest.raises(TypeError, match='nic is a text, as in "giganet-clan", not 4'):
+        net.hosts(2, nic=4)  # type: ignore[arg-type]
+    assert net.host_count == 2
     wired = via.Network("apart")
     wired.links(wired.hosts(2), wired.switches(2), rate="1 Gbit/s")
     traffic = via.Traffic(size="1 KiB", rate=10, to=via.uniform())

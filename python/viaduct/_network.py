@@ -61,7 +61,7 @@ class Network:
     True
     """
 
-    __slots__ = ("_network", "_nic", "_said", "title")
+    __slots__ = ("_groups", "_network", "_nic", "_said", "title")
 
     def __init__(
         self,
@@ -76,6 +76,8 @@ class Network:
         self.title = title
         self._network = _native.Network(directed, parallel_links)
         self._nic = nic
+        # Hosts whose hardware is not the network's, by what it is.
+        self._groups: dict[str, list[int]] = {}
         self._said: dict[str, Any] = {}
 
     @classmethod
@@ -488,7 +490,8 @@ class Network:
         name : str, optional
             `n` and its number, if left out.
         nic : str, optional
-            The hardware, the same of all hosts.
+            The hardware, where it is not the network's: a preset or a file, of the mechanism that
+            all have. If the network has none, the first that a host names is the network's.
 
         Returns
         -------
@@ -496,8 +499,10 @@ class Network:
             Its number, from 0 on.
         """
         _arguments.text("the name of a host", name, "n0")
-        self._take_nic(nic)
-        return self._network.add_host(name)
+        _arguments.text("nic", nic, "giganet-clan")
+        number = self._network.add_host(name)
+        self._take_nic(nic, [number])
+        return number
 
     def switches(self, count: int, *, ports: int | None = None) -> Any:
         """Add switches; an array of their numbers comes back, without NumPy a range."""
@@ -505,21 +510,22 @@ class Network:
         return _numbers(self._network.add_switches(count, _ports_of(ports)), count)
 
     def hosts(self, count: int, *, nic: str | None = None) -> Any:
-        """Add hosts; an array of their numbers comes back, without NumPy a range."""
-        count = _arguments.whole("count", count, 0, _COUNT_MAX)
-        self._take_nic(nic)
-        return _numbers(self._network.add_hosts(count), count)
+        """Add hosts; an array of their numbers comes back, without NumPy a range.
 
-    def _take_nic(self, nic: str | None) -> None:
+        `nic` is as of `host`.
+        """
+        count = _arguments.whole("count", count, 0, _COUNT_MAX)
         _arguments.text("nic", nic, "giganet-clan")
-        if nic is None or nic == self._nic:
-            return
-        if self._nic is not None:
-            raise ScenarioError(
-                f'error: hosts with nic "{self._nic}" and with nic "{nic}" in one network\n'
-                "help: give all hosts the same hardware"
-            )
-        self._nic = nic
+        first = self._network.add_hosts(count)
+        self._take_nic(nic, range(first, first + count))
+        return _numbers(first, count)
+
+    def _take_nic(self, nic: str | None, hosts: Iterable[int]) -> None:
+        """Keep which hardware hosts have; the first that is named is the network's."""
+        if self._nic is None:
+            self._nic = nic
+        elif nic is not None and nic != self._nic:
+            self._groups.setdefault(nic, []).extend(hosts)
 
     def link(
         self, a: Node, b: Node, *, rate: str | None = None, latency: str | None = None
@@ -687,7 +693,11 @@ class Network:
         traffic = self._said["traffic"]
         messages = traffic._native if isinstance(traffic, Messages) else None
         graph = traffic._native if isinstance(traffic, Graph) else None
-        return Study._of(self._network.study(name, _toml(tables), messages, graph, settings))
+        text = _toml(tables)
+        for nic, hosts in self._groups.items():
+            group = {"hosts": _ranges(hosts), "nic": nic}
+            text += _toml({"[host_group]": group})
+        return Study._of(self._network.study(name, text, messages, graph, settings))
 
     def run(
         self,
@@ -909,6 +919,17 @@ def _name(node: Any) -> str:
 def _ports(attributes: Mapping[str, Any], default: int | None) -> int | None:
     ports = attributes.get("ports", default)
     return None if ports is None else int(ports)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Write numbers as a study names hosts: `0-7, 12`."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
 
 
 def _toml(tables: Mapping[str, Mapping[str, object]]) -> str:
