@@ -323,6 +323,23 @@ static void computes(void)
     printf("%.0f at %lld\n", sum, now());
 }
 
+/* The first to touch each page, a gigabyte of them. */
+static void touches(void)
+{
+    size_t size = (size_t)128 << 20;
+    volatile char *pages =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(pages != MAP_FAILED);
+    CHECK(madvise((void *)pages, size, MADV_NOHUGEPAGE) == 0);
+    for (int round = 0; round < 8; round++) {
+        for (size_t at = 0; at < size; at += 4096) {
+            pages[at] = 1;
+        }
+        CHECK(madvise((void *)pages, size, MADV_DONTNEED) == 0);
+    }
+    printf("touched at %lld\n", now());
+}
+
 static void spins_forever(void)
 {
     while (ball == 0) {
@@ -366,6 +383,8 @@ int main(int count, char **words)
         shared_loop();
     } else if (strcmp(role, "computes") == 0) {
         computes();
+    } else if (strcmp(role, "touches") == 0) {
+        touches();
     } else if (strcmp(role, "spins") == 0) {
         spins_forever();
     } else if (strcmp(role, "deadlock") == 0) {

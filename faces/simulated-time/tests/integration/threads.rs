@@ -121,6 +121,14 @@ fn a_computation_taken_for_such_a_loop_is_told() {
 }
 
 #[test]
+fn a_loop_that_touches_new_pages_is_no_such_loop() {
+    let (result, ended) = once(&program("threads"), &[&["touches"]], |_| {});
+    assert_eq!(ended, [(true, "touched at 25\n".to_owned())]);
+    let notices = result.unwrap().notices;
+    assert!(notices.is_empty(), "{notices:?}");
+}
+
+#[test]
 fn a_loop_that_nothing_ends_is_named() {
     let (result, _) = once(&program("threads"), &[&["spins"]], |coordinator| {
         coordinator.set_patience(Duration::from_millis(50));
