@@ -8,7 +8,7 @@ use core::fmt;
 
 use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_network::fluid::FlowDemand;
-use viaduct_network::{Frame, Next, Transfer};
+use viaduct_network::{Frame, Landing, Next, Transfer};
 
 use crate::cluster::{Cluster, class};
 use crate::event::Event;
@@ -135,6 +135,7 @@ impl Sources {
             flow: 0,
             class: class::BACKGROUND,
             is_ordered: false,
+            landing: Landing::Apart,
             demand: FlowDemand {
                 wire_bytes,
                 scale: match bytes {

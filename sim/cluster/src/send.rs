@@ -20,7 +20,7 @@ use viaduct_hardware::mechanism::{self, Mover, Plan, PlanId, Request};
 use viaduct_hardware::{Leg, Stage};
 use viaduct_network::fluid::FlowDemand;
 use viaduct_network::hops::Alone;
-use viaduct_network::{Begun, JourneyId, Moved, Next, Transfer};
+use viaduct_network::{Begun, JourneyId, Landing, Moved, Next, Transfer};
 
 /// Marks the connections of drawn traffic and lists, as adapters know them, apart from those of
 /// programs.
@@ -509,7 +509,16 @@ impl<P: Programs> Cluster<P> {
         message.tail_arrives = Time::MAX;
         message.receive_delay = None;
         message.idle_at_head = Time::ZERO;
-        let (ends, flow) = self.ends_of(self.messages.get(id));
+        let message = self.messages.get(id);
+        let (ends, flow) = self.ends_of(message);
+        let landing = match message.operation {
+            // Packets of queue pairs are put in order at their ends.
+            _ if self.is_of_pair(id) => Landing::Apart,
+            MessageOperation::Read => Landing::Apart,
+            // Nobody hears of it.
+            MessageOperation::Write => Landing::Awaited,
+            MessageOperation::Send | MessageOperation::WriteWithImmediate => Landing::InOrder,
+        };
         if self.failures.is_some()
             && let Some(part_bytes) = self.draw_fate(id)
         {
@@ -520,6 +529,7 @@ impl<P: Programs> Cluster<P> {
             flow,
             class: class::OF_PROGRAMS,
             is_ordered: true,
+            landing,
             demand,
         };
         let begun = self.network.begin(&mut self.queue, &transfer);

@@ -1,7 +1,7 @@
 //! Which way messages between two processes take, and whose flow they are.
 
-use viaduct_network::Transfer;
 use viaduct_network::fluid::FlowDemand;
+use viaduct_network::{Landing, Transfer};
 use viaduct_topology::{HostId, LinkId};
 
 use crate::cluster::class;
@@ -34,6 +34,7 @@ impl ClusterConfig {
             flow,
             class: class::DRAWN,
             is_ordered: false,
+            landing: Landing::Apart,
             demand,
         }
     }

@@ -10,7 +10,7 @@
 //! inputs puts one channel forward in turn, and each of its outputs takes one input in turn. An
 //! adapter sends a packet of each of its flows in turn ([`adapter`]). The way of a message is fixed
 //! when it begins, and so is its channel on each link: packets of a flow do not overtake each
-//! other.
+//! other. Unless each takes a way of its own ([`spread`]).
 //!
 //! Time goes from event to event: of a switch or a host, when it has something to do. Those of one
 //! time may be worked out in any order, since what one does others see later. An arrival is no
@@ -22,6 +22,7 @@ pub(crate) mod alone;
 mod channel;
 mod deadlock;
 mod settings;
+mod spread;
 mod switch;
 mod units;
 
@@ -32,9 +33,10 @@ use std::sync::Arc;
 use viaduct_engine::{EventId, EventQueue, Time};
 use viaduct_topology::{LinkId, Node, Topology};
 
-use self::channel::{Channel, Link, NONE, Unit};
+use self::channel::{Channel, Link, NONE, Unit, holder};
 pub use self::deadlock::Deadlock;
-pub use self::settings::{CREDIT_BYTES, CreditLinks, FlowControl};
+pub use self::settings::{Arbitration, CREDIT_BYTES, CreditLinks, FlowControl};
+use self::spread::Routed;
 use self::switch::Switch;
 use self::units::{Cut, Kind, Passages, Units};
 use crate::account::Account;
@@ -46,6 +48,7 @@ use crate::hops::Delays;
 use crate::passage::Crossing;
 use crate::queues::Step;
 use crate::rate::{Frame, Rate, Switching};
+use crate::spread::Spread;
 
 /// The event that lets happen what is due: no message has this number.
 const DUE: FlowId = FlowId(u32::MAX - 1);
@@ -73,6 +76,10 @@ pub(crate) struct Credits {
     due_event: EventId,
     due_at: u64,
     passages: Passages,
+    /// Which ways packets take, if they take some of their own, and those that are on theirs.
+    spread: Option<Box<Spread>>,
+    routed: Vec<Routed>,
+    routed_free: Vec<u32>,
     /// Units in the buffers of switches, or on their way there.
     waiting: u32,
     /// Events to be scheduled: of which messages, and when.
@@ -170,6 +177,9 @@ impl Credits {
             due_event: EventId::NONE,
             due_at: NEVER,
             passages: Passages::new(),
+            spread: Spread::of(topology, config.frame),
+            routed: Vec::new(),
+            routed_free: Vec::new(),
             waiting: 0,
             notices: Vec::new(),
             asked: Vec::new(),
@@ -177,6 +187,13 @@ impl Credits {
             deadlock: None,
             account: Account::of(resources),
             numbers: Vec::new(),
+        }
+    }
+
+    /// What is drawn hangs on a seed.
+    pub(crate) fn set_seed(&mut self, seed: u64) {
+        if let Some(spread) = &mut self.spread {
+            spread.set_seed(seed);
         }
     }
 
@@ -191,6 +208,7 @@ impl Credits {
         let now = queue.now().picoseconds();
         let id = self.add(crossing, demand, alone);
         let passage = &mut self.passages[id as usize];
+        passage.parts.begun = now;
         let source = crossing.hosts.0;
         let adapter = &mut self.adapters[source as usize];
         if !passage.way.is_empty() {
@@ -217,17 +235,19 @@ impl Credits {
         let rates = (&self.bus_rates, self.switching);
         let passage = &mut self.passages[id as usize];
         passage.begin(crossing, demand, parts, alone, rates);
-        let settings = &self.settings;
-        let lane = crossing.flow.map_or(0, |flow| flow.part(settings.lanes()));
-        let (topology, numbers) = (&self.topology, &mut self.numbers);
-        numbers.clear();
-        topology.channels_along(crossing.way, settings.classes, numbers);
-        let channel = |(link, class): (&u32, &u32)| {
-            link * settings.channels + class * settings.lanes() + lane
-        };
-        passage
-            .way
-            .extend(crossing.way.iter().zip(&*numbers).map(channel));
+        if has_links
+            && crossing.may_spread
+            && let Some(spread) = &mut self.spread
+        {
+            passage.parts.is_spread = true;
+            passage.parts.next_number = spread.first_number(crossing.hosts.0);
+        }
+        let turn = self.turn_of(crossing);
+        let lane = self.lane(crossing.flow);
+        let mut way = core::mem::take(&mut self.passages[id as usize].way);
+        self.lay_channels(crossing.way, turn, lane, &mut way);
+        self.passages[id as usize].way = way;
+        self.passages[id as usize].parts.lane = lane;
         id
     }
 
@@ -327,9 +347,9 @@ impl Credits {
     }
 
     /// Whether a unit of a message finds room in a channel.
-    fn room(&mut self, channel: u32, credits: u32, passage: u32, now: u64) -> Room {
+    fn room(&mut self, channel: u32, credits: u32, holder: u32, now: u64) -> Room {
         let its = &self.channels[channel as usize];
-        if its.holder != NONE && its.holder != passage {
+        if its.holder != NONE && its.holder != holder {
             return Room::Unknown;
         }
         if its.credits < credits && its.returning > 0 {
@@ -386,15 +406,27 @@ impl Credits {
 
     /// A unit begins on a link of its way, and keeps it busy for some time.
     #[inline]
-    fn leave(&mut self, id: u32, place: u16, kind: Kind, (start, service): (u64, u64)) {
+    fn leave(
+        &mut self,
+        (id, packet, kind): (u32, u32, Kind),
+        place: u16,
+        (start, service): (u64, u64),
+    ) {
         let passage = &self.passages[id as usize];
-        let number = passage.way[usize::from(place)];
+        let way = match packet {
+            NONE => &passage.way,
+            packet => &self.routed[packet as usize].way,
+        };
+        let number = way[usize::from(place)];
         let bytes = passage.parts.bytes(kind);
         let wanted = passage.parts.credits(kind);
         let channel = &mut self.channels[number as usize];
         let credits = wanted.min(channel.all);
         channel.credits -= credits;
-        channel.holder = if kind.ends_packet() { NONE } else { id };
+        channel.holder = match kind.ends_packet() {
+            true => NONE,
+            false => holder(id, packet),
+        };
         let link_number = channel.link;
         let link = &mut self.links[link_number as usize];
         link.free_at = start + service;
@@ -404,7 +436,10 @@ impl Credits {
         link.units += 1;
         link.units_max = link.units_max.max(link.units);
         let head = start + link.crossing;
-        let Some(&next_channel) = passage.way.get(usize::from(place) + 1) else {
+        let Some(&next_channel) = way.get(usize::from(place) + 1) else {
+            if packet != NONE && kind.ends_packet() {
+                self.routed_free.push(packet);
+            }
             return self.arrive(id, kind, (head, service), (number, credits));
         };
         let (switch, to) = (link.switch, link.to);
@@ -424,6 +459,7 @@ impl Credits {
         self.channels[number as usize].units.push_back(Unit {
             ready,
             passage: id,
+            packet,
             next_link,
             next_channel,
             next_place: place + 1,
@@ -468,10 +504,7 @@ impl Credits {
             return self.wake_host(host);
         }
         let end = passage.take(ready, span);
-        if kind == Kind::MessageEnd {
-            passage.end = end;
-            self.notices.push((end, id));
-        }
+        self.come(id, end);
         self.give_back(channel, credits, end);
     }
 
@@ -501,11 +534,18 @@ impl Credits {
         let kind = it.what.kind;
         let bytes = passage.parts.bytes(kind);
         let end = adapter.write(passage, it.ready, (kind.place(), bytes));
-        if kind == Kind::MessageEnd {
-            passage.end = end;
-            self.notices.push((end, it.passage));
-        }
+        self.come(it.passage, end);
         self.give_back(it.what.channel, it.what.credits, end);
+    }
+
+    /// A unit is with its target from a time on: its message is if all of it is.
+    #[inline]
+    fn come(&mut self, id: u32, end: u64) {
+        let passage = &mut self.passages[id as usize];
+        if let Some(end) = passage.parts.come(end) {
+            passage.end = end;
+            self.notices.push((end, id));
+        }
     }
 
     /// A packet of what crosses the bus alone does.
@@ -545,7 +585,8 @@ impl Credits {
             let channel = passage.way[0];
             let wanted = passage.parts.credits(passage.parts.left.next());
             let credits = wanted.min(self.channels[channel as usize].all);
-            match self.room(channel, credits, id, now) {
+            let holder = holder(id, passage.parts.packet);
+            match self.room(channel, credits, holder, now) {
                 Room::Now => return Ok(place),
                 Room::At(time) => next = next.min(time),
                 Room::Unknown => {}
@@ -563,8 +604,9 @@ impl Credits {
                 return;
             }
         };
+        let id = self.adapters[host as usize].out.flows[place].first;
+        let packet = self.route_packet(host, id);
         let adapter = &mut self.adapters[host as usize];
-        let id = adapter.out.flows[place].first;
         let passage = &mut self.passages[id as usize];
         let kind = passage.parts.left.next();
         let own = passage.own[kind.place()];
@@ -580,6 +622,7 @@ impl Credits {
             self.notices.push((passage.gone, id));
         }
         if kind.ends_packet() {
+            passage.parts.packet = NONE;
             adapter.out.rotate(&self.passages, place);
         }
         // It reads the next one while this one leaves.
@@ -587,7 +630,7 @@ impl Credits {
             0 => start + service,
             _ => start,
         });
-        self.leave(id, 0, kind, (start, service));
+        self.leave((id, packet, kind), 0, (start, service));
     }
 }
 
@@ -690,6 +733,7 @@ impl Credits {
             + self.adapters.capacity() * size_of::<Adapter<Held>>()
             + adapters
             + self.passages.state_bytes()
+            + self.ways_bytes()
             + self.due.capacity() * size_of::<Reverse<(u64, u32)>>()
     }
 }

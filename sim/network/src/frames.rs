@@ -51,7 +51,6 @@ use self::overtaking::Overtaking;
 use self::parts::{Passages, Whole};
 use self::pause::Pauses;
 use self::replies::Replies;
-use self::spread::Spread;
 use crate::account::Account;
 use crate::adapter::{Adapter, Inbound, NEVER};
 use crate::by_host::ByHost;
@@ -60,6 +59,7 @@ use crate::hops::Delays;
 use crate::passage::{Crossing, NOBODY};
 use crate::queues::Step;
 use crate::rate::{Frame, Rate};
+use crate::spread::Spread;
 
 /// The event that ends a window: no message has this number.
 const WINDOW: FlowId = FlowId(u32::MAX - 1);

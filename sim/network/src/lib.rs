@@ -32,19 +32,20 @@ mod queues;
 pub mod rate;
 mod routes;
 mod shared;
+mod spread;
 mod ways;
 pub mod windows;
 pub mod wormhole;
 
 pub use by_host::ByHost;
-pub use credits::{CREDIT_BYTES, CreditLinks, Deadlock, FlowControl};
+pub use credits::{Arbitration, CREDIT_BYTES, CreditLinks, Deadlock, FlowControl};
 pub use frames::followed::{FrameWaits, PlaceWait};
 pub use frames::limits::{QueueCounts, QueueLoss};
 pub use journeys::JourneyId;
 pub use links::{
     Buffers, CongestionControl, LinkConfig, Marking, Queueing, Sharing, SwitchModel, WhenFull,
 };
-pub use network::{Begun, Moved, Network, Next, Transfer};
+pub use network::{Begun, Landing, Moved, Network, Next, Transfer};
 pub use packets::{Arrivals, LinkUse, Packet, PacketCounts, PacketNetwork, Parcel};
 pub use ports::Ports;
 pub use queue_windows::{QUEUES_OF_A_WINDOW_MAX, QueueWindow};

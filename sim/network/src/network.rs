@@ -16,6 +16,8 @@
 mod account;
 mod answers;
 mod apart;
+mod landings;
+mod stored;
 mod transactions;
 
 use core::ops::Range;
@@ -30,15 +32,16 @@ use crate::fluid::{FlowDemand, FlowId, Fluid, ResourceId};
 use crate::frames::Frames;
 use crate::frames::alone::Span;
 use crate::hops::{Alone, Delays, End, Ends, Shape, moving_time};
-use crate::journeys::{Journey, JourneyId, Journeys};
+use crate::journeys::{JourneyId, Journeys};
 use crate::links::{LinkConfig, Sharing, SwitchModel};
 use crate::passage::Crossing;
 use crate::queues::{FlowKey, Passing, Queues, Step, Stop};
 use crate::rate::{Rate, Switching};
 use crate::ways::{Way, WayKey, Ways};
 
-pub use self::answers::{Begun, Moved, Next, Transfer};
+pub use self::answers::{Begun, Landing, Moved, Next, Transfer};
 use self::apart::Apart;
+use self::landings::{LANDED, Landings};
 
 /// Links and switches that share their rate among all that crosses them, and the hosts' buses.
 #[derive(Debug)]
@@ -68,6 +71,8 @@ pub struct Network {
     journeys: Journeys,
     /// The tag of the message whose frames are followed.
     followed: Option<u32>,
+    /// Where a message that crosses no bus might be there before one of its flow that does.
+    landings: Option<Box<Landings>>,
 }
 
 /// What a message cost that crossed its way at once.
@@ -122,7 +127,13 @@ impl Network {
         let forward = hosts
             .values()
             .all(|end| end.forwarding == Switching::CutThrough);
-        let of_flows = rates.filter(|_| apart.is_none());
+        let is_apart = apart.is_some();
+        let of_flows = rates.filter(|_| !is_apart);
+        let is_cut_through = forward && links.switching_of_messages() == Switching::CutThrough;
+        let is_left_early = is_apart || !is_cut_through;
+        // Frames keep their order themselves.
+        let spreads_packets = links.sharing == Sharing::Credits && topology.spreads_frames();
+        let lands_apart = spreads_packets || has_buses && is_left_early;
         Self {
             fluid: Fluid::new(links.sharing, of_flows, link_count),
             apart,
@@ -130,7 +141,7 @@ impl Network {
             has_buses,
             has_equal_paths: topology.has_equal_paths(),
             are_ways_alike: topology.are_links_alike() && hosts.are_alike(),
-            is_cut_through: forward && links.switching_of_messages() == Switching::CutThrough,
+            is_cut_through,
             path: Vec::new(),
             path_links: Vec::new(),
             stops: Vec::new(),
@@ -139,6 +150,7 @@ impl Network {
             ways: keeps_ways.then(|| Ways::new(host_count)),
             journeys: Journeys::default(),
             followed: None,
+            landings: lands_apart.then(|| Box::new(Landings::new(spreads_packets))),
             topology: Arc::clone(topology),
             links: links.clone(),
             switch,
@@ -148,8 +160,10 @@ impl Network {
 
     /// What is drawn in switches hangs on a seed.
     pub fn set_seed(&mut self, seed: u64) {
-        if let Some(Apart::Frames(frames)) = &mut self.apart {
-            frames.set_seed(seed);
+        match &mut self.apart {
+            Some(Apart::Frames(frames)) => frames.set_seed(seed),
+            Some(Apart::Credits(credits)) => credits.set_seed(seed),
+            Some(Apart::Queues(_)) | None => {}
         }
     }
 
@@ -157,6 +171,23 @@ impl Network {
     // What it is given and what it answers are long, and need not lie in memory where it is called.
     #[inline(always)]
     pub fn begin<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        transfer: &Transfer,
+    ) -> Begun {
+        let begun = self.begin_anywhere(queue, transfer);
+        if let Some(landings) = &mut self.landings
+            && (landings.are_for_all()
+                || transfer.landing != Landing::Apart && self.hosts.of(transfer.ends.1).has_bus())
+        {
+            let flow = FlowKey::new(transfer.flow_name(), transfer.class, 0);
+            landings.begin(flow, &begun, transfer.landing);
+        }
+        begun
+    }
+
+    #[inline(always)]
+    fn begin_anywhere<E: Copy + From<FlowId>>(
         &mut self,
         queue: &mut EventQueue<E>,
         transfer: &Transfer,
@@ -374,7 +405,11 @@ impl Network {
         id: JourneyId,
     ) -> Option<Begun> {
         let is_free = self.journeys.take_place(id);
-        is_free.then(|| self.begin_hop(queue, id))
+        let begun = is_free.then(|| self.begin_hop(queue, id))?;
+        if let Some(landings) = &mut self.landings {
+            landings.go_on(&begun);
+        }
+        Some(begun)
     }
 
     fn begin_hop<E: Copy + From<FlowId>>(
@@ -469,34 +504,39 @@ impl Network {
         begun
     }
 
-    /// A stored message goes no further.
-    pub fn give_up(&mut self, id: JourneyId) {
-        self.journeys.remove(id);
-    }
-
-    /// Whether a message is held by the receiving adapter, its bus still to be crossed.
-    #[must_use]
-    pub fn is_at_adapter(&self, id: JourneyId) -> bool {
-        self.journeys.get(id).is_some_and(Journey::is_at_adapter)
-    }
-
-    /// Whether the last byte of a message has left the adapter that sends it; of one that is not
-    /// stored on its way it has not before the message has moved.
-    #[must_use]
-    pub fn has_left(&self, id: JourneyId) -> bool {
-        self.journeys.get(id).is_some_and(Journey::has_left)
-    }
-
-    /// The links of a way that a message crosses now: all, unless it is stored between them.
-    #[must_use]
-    pub fn links_crossed(&self, id: JourneyId) -> Option<Range<usize>> {
-        let journey = self.journeys.get(id)?;
-        Some(journey.shape.links_of(&(journey.done..journey.hop_end)))
-    }
-
     /// The event of a flow's number: what it has moved, if there is something to tell.
     #[inline(always)]
     pub fn end<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        flow: FlowId,
+    ) -> Option<Moved> {
+        if self.landings.is_some() {
+            return self.end_in_order(queue, flow);
+        }
+        self.end_anyhow(queue, flow)
+    }
+
+    #[inline(never)]
+    fn end_in_order<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        flow: FlowId,
+    ) -> Option<Moved> {
+        if flow == LANDED {
+            return self.landings.as_mut()?.next();
+        }
+        let moved = self.end_anyhow(queue, flow)?;
+        let landings = self.landings.as_mut()?;
+        match moved.next {
+            Next::There => landings.land(moved),
+            Next::Head(_) => landings.meet(moved),
+            _ => Some(moved),
+        }
+    }
+
+    #[inline(always)]
+    fn end_anyhow<E: Copy + From<FlowId>>(
         &mut self,
         queue: &mut EventQueue<E>,
         flow: FlowId,
@@ -658,6 +698,9 @@ impl Network {
     #[inline]
     pub fn settle<E: Copy + From<FlowId>>(&mut self, queue: &mut EventQueue<E>) {
         self.fluid.settle(queue);
+        if let Some(landings) = &mut self.landings {
+            landings.schedule(queue);
+        }
     }
 
     /// How long a short message of the adapters themselves takes, an acknowledgement say, until it

@@ -65,6 +65,11 @@ impl FlowKey {
         Self((ends << 32 | u128::from(flow)) << 24 | rest)
     }
 
+    /// The number of the flow between its ends.
+    pub(crate) const fn number(self) -> u32 {
+        (self.0 >> 24) as u32
+    }
+
     /// Which of some equal parts of all flows it belongs to: a hash of its ends and number.
     pub(crate) const fn part(self, parts: u32) -> u32 {
         /// 2^64 over the golden ratio (Knuth, The Art of Computer Programming, volume 3, 6.4).

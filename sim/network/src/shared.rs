@@ -14,7 +14,7 @@ use crate::fluid::{FlowDemand, FlowId};
 use crate::hops::End;
 use crate::journeys::JourneyId;
 use crate::links::{LinkConfig, SwitchModel};
-use crate::network::{Begun, Network, Next, Transfer};
+use crate::network::{Begun, Landing, Network, Next, Transfer};
 use crate::packets::{Arrivals, PacketNetwork, Parcel};
 use crate::ports::Ports;
 use crate::rate::{Rate, Switching};
@@ -104,6 +104,7 @@ impl<P: Parcel> SharedLinks<P> {
                     flow: packet.route().into(),
                     class: 0,
                     is_ordered: true,
+                    landing: Landing::Apart,
                     demand: FlowDemand {
                         wire_bytes: packet.bytes().into(),
                         scale: 1.0,

@@ -4,8 +4,11 @@
 //! these dependencies form a cycle, hardware that holds messages up instead of dropping or storing
 //! them can stand still for ever (Dally and Seitz, 1987). Several channels on each link break the
 //! cycles if messages change from one to the next: in a ring where they pass its end, in a
-//! dragonfly on each link between groups, elsewhere at each switch.
+//! dragonfly on each link between groups, elsewhere at each switch. Where some make a detour half
+//! of the channels are for the way to where it leads, or all of the way without one, and the rest
+//! for the way from there: these never wait for the first ones.
 
+use core::ops::Range;
 use std::collections::VecDeque;
 
 use crate::flow::EqualPaths;
@@ -109,14 +112,16 @@ impl Follower<'_> {
         let stride = pairs.div_ceil(CYCLE_PAIRS_MAX).max(1);
         let sources: Vec<(SwitchId, Held)> = sources.iter().map(|&at| (at, None)).collect();
         let mut arrivals = Vec::new();
+        let leg = topology.leg(self.channels, false);
         for &target in targets.iter().step_by(stride as usize) {
-            self.follow(target, &sources, &mut arrivals);
+            self.follow(target, &sources, &leg, &mut arrivals);
         }
         if topology.has_detours() {
             // From where they went by chance messages go on to every target.
             let sources = core::mem::take(&mut arrivals);
+            let leg = topology.leg(self.channels, true);
             for &target in targets.iter().step_by(stride as usize) {
-                self.follow(target, &sources, &mut arrivals);
+                self.follow(target, &sources, &leg, &mut arrivals);
                 arrivals.clear();
             }
         }
@@ -131,6 +136,7 @@ impl Follower<'_> {
         &mut self,
         target: HostId,
         sources: &[(SwitchId, Held)],
+        leg: &Range<u32>,
         arrivals: &mut Vec<(SwitchId, Held)>,
     ) {
         let topology = self.topology;
@@ -152,7 +158,7 @@ impl Follower<'_> {
             steps.clear();
             topology.steps(at, target, &mut steps);
             for &(link, to) in &steps {
-                let number = topology.next_channel(held, link, self.channels);
+                let number = topology.next_channel(held, link, leg);
                 if let Some((before, its)) = held {
                     let all = self.channels;
                     self.pairs.push((before * all + its, link * all + number));
@@ -170,15 +176,34 @@ impl Follower<'_> {
 
 impl Topology {
     /// The channels that a message takes on the links of its way, of so many on each: those of
-    /// [`Topology::waiting`], and the first on links of hosts. They are added to `numbers`.
-    pub fn channels_along(&self, way: &[u32], channels: u32, numbers: &mut Vec<u32>) {
+    /// [`Topology::waiting`], and the first on links of hosts. They are added to `numbers`. A
+    /// detour leads to where the link at place `turn` begins.
+    pub fn channels_along(
+        &self,
+        way: &[u32],
+        turn: Option<usize>,
+        channels: u32,
+        numbers: &mut Vec<u32>,
+    ) {
         let first = 2 * self.host_count();
+        let legs = [false, true].map(|is_second| self.leg(channels.max(1), is_second));
         let mut held = None;
-        for link in way {
+        for (place, link) in way.iter().enumerate() {
+            let leg = &legs[usize::from(turn.is_some_and(|turn| place >= turn))];
             let between = link.checked_sub(first);
-            let number = between.map_or(0, |link| self.next_channel(held, link, channels.max(1)));
+            let number = between.map_or(0, |link| self.next_channel(held, link, leg));
             held = between.map(|link| (link, number));
             numbers.push(number);
+        }
+    }
+
+    /// The channels, of so many, of messages on their first way, or on the way from where a detour
+    /// has led them.
+    fn leg(&self, channels: u32, is_second: bool) -> Range<u32> {
+        match (self.has_detours(), is_second) {
+            (false, _) => 0..channels,
+            (true, false) => 0..(channels / 2).max(1),
+            (true, true) => channels / 2..channels,
         }
     }
 
@@ -193,25 +218,24 @@ impl Topology {
         names.join(", ")
     }
 
-    /// The channel of the next link, counted from the first between switches.
-    fn next_channel(&self, held: Held, link: u32, channels: u32) -> u32 {
+    /// The channel of the next link, counted from the first between switches, of those for a leg.
+    fn next_channel(&self, held: Held, link: u32, leg: &Range<u32>) -> u32 {
+        let held = held.filter(|(_, number)| leg.contains(number));
         let Some((before, number)) = held else {
-            return 0;
+            return leg.start;
         };
         let next = match &self.kind {
-            // A detour may end in the ring or group that it began in.
-            _ if self.has_detours() => number + 1,
             // The first channel until the end of a ring is passed, anew in each dimension.
             Kind::Grid(grid) if self.equal_paths() == EqualPaths::Single => {
                 match grid.are_of_one_ring(before, link) {
                     true => number + u32::from(grid.passes_end(before)),
-                    false => 0,
+                    false => leg.start,
                 }
             }
             Kind::Dragonfly(network) => number + u32::from(network.is_between_groups(before)),
             _ => number + 1,
         };
-        next.min(channels - 1)
+        next.min(leg.end - 1)
     }
 }
 

@@ -64,6 +64,17 @@ pub enum Detours {
 }
 
 impl Detours {
+    /// The word that studies use for routes with them; none if there are none.
+    #[must_use]
+    pub const fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Never => None,
+            Self::Always => Some("valiant"),
+            Self::ByLocalQueues => Some("ugal-l"),
+            Self::ByAllQueues => Some("ugal-g"),
+        }
+    }
+
     /// Whether queues decide on them.
     #[must_use]
     pub const fn are_by_queues(self) -> bool {

@@ -231,6 +231,7 @@ fn credits(links: &Links, topology: Option<&Topology>) -> Result<CreditLinks, Ab
         credit_delay: links.credit_delay.get()?,
         traversal: links.traversal.get()?,
         speedup: links.speedup.get()?,
+        arbitration: links.arbitration.get()?,
     })
 }
 

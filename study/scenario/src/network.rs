@@ -85,11 +85,12 @@ pub(crate) fn topology(
 /// whose text is [`Topology::to_node_link_json`].
 #[must_use]
 pub fn network_toml(network: &Topology, file: &str) -> String {
+    let detours = network.detours().word();
     let Some(plan) = network.plan().filter(|_| network.is_generated()) else {
-        let routing = match network.is_routed_by_rule() {
+        let routing = detours.unwrap_or(match network.is_routed_by_rule() {
             true => "rule",
             false => "shortest-path",
-        };
+        });
         let file = quote(file);
         return format!(
             "[network]\ntopology = \"graph\"\nfile = {file}\nformat = \"json\"\n\
@@ -104,6 +105,9 @@ pub fn network_toml(network: &Topology, file: &str) -> String {
     if network.has_unusual_paths() {
         let word = network.equal_paths().word();
         toml.push_str(&format!("equal_paths = \"{word}\"\n"));
+    }
+    if let Some(routing) = detours {
+        toml.push_str(&format!("routing = \"{routing}\"\n"));
     }
     // The switches of other networks have the ports that they need.
     if network.ports().is_some()

@@ -7,7 +7,7 @@ mod hardware;
 use viaduct_cluster::workload::{MessageOperation, Placement};
 use viaduct_engine::Time;
 use viaduct_hardware::{Rate, Switching};
-use viaduct_network::{CongestionControl, FlowControl, Sharing};
+use viaduct_network::{Arbitration, CongestionControl, FlowControl, Sharing};
 use viaduct_operations::collective::{Algorithm, Collective, RANKS_MAX};
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_topology::{EqualPaths, GraphFormat};
@@ -227,6 +227,7 @@ words!(Sharing {
 });
 /// The levels at which a network is computed: the words of `links.model`.
 pub const LEVELS: &[&str] = <Sharing as Word>::WORDS;
+words!(Arbitration { RoundRobin = "round-robin", Age = "age" });
 words!(FlowControl { VirtualCutThrough = "virtual-cut-through", Wormhole = "wormhole" });
 words!(CongestionControl { None = "none", Dcqcn = "dcqcn", Nscc = "nscc" });
 words!(ReliabilityLevel {
@@ -330,6 +331,9 @@ section! {
         speedup: Setting<u32> =
             whole(1, 16, "times as fast as onto a link, switches read their buffers")
             .or("1"), when model = Sharing::Credits;
+        arbitration: Setting<Arbitration> =
+            choice("what goes first at a switch: in turn, or that whose message began first")
+            .or("round-robin"), when model = Sharing::Credits;
     }
 }
 

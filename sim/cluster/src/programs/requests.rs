@@ -3,7 +3,7 @@
 
 use viaduct_engine::Time;
 use viaduct_network::fluid::FlowDemand;
-use viaduct_network::{Begun, JourneyId, Transfer};
+use viaduct_network::{Begun, JourneyId, Landing, Transfer};
 
 use super::guest::ProgramCounts;
 use super::{OF_PROGRAM, Programs};
@@ -137,6 +137,7 @@ impl<P: Programs> Cluster<P> {
             flow: 0,
             class: class::REQUESTS,
             is_ordered: true,
+            landing: Landing::Apart,
             demand: FlowDemand {
                 tag: request | OF_PROGRAM,
                 ..demand

@@ -14,6 +14,8 @@ pub(super) struct Unit {
     /// When it may go on.
     pub(super) ready: u64,
     pub(super) passage: u32,
+    /// Its packet, if that takes a way of its own.
+    pub(super) packet: u32,
     /// The link and the channel that it goes on by.
     pub(super) next_link: u32,
     pub(super) next_channel: u32,
@@ -23,6 +25,25 @@ pub(super) struct Unit {
     /// The credits that it takes here, and there.
     pub(super) credits: u32,
     pub(super) next_credits: u32,
+}
+
+impl Unit {
+    pub(super) fn holder(&self) -> u32 {
+        holder(self.passage, self.packet)
+    }
+}
+
+/// Who holds a channel of which a packet is part of the way over: its message, all of whose packets
+/// come one after another, or a packet that takes a way of its own.
+#[inline]
+pub(super) const fn holder(passage: u32, packet: u32) -> u32 {
+    /// No message has so high a number.
+    const OWN: u32 = 1 << 31;
+
+    match packet {
+        NONE => passage,
+        packet => packet | OWN,
+    }
 }
 
 /// A virtual channel of a link.
@@ -35,7 +56,7 @@ pub(super) struct Channel {
     pub(super) all: u32,
     pub(super) credits: u32,
     pub(super) returning: u32,
-    /// The message whose packet is part of the way over.
+    /// The message whose packet is part of the way over, or that packet: [`holder`].
     pub(super) holder: u32,
     /// Whether its sender waits for more credits than there are, on their way included.
     pub(super) is_awaited: bool,
@@ -54,6 +75,9 @@ impl Channel {
         }
     }
 }
+
+/// The time that counts, and how far behind its turn.
+pub(super) type Rank = (u64, u32);
 
 /// A link from one node to another.
 #[derive(Debug)]
@@ -85,8 +109,8 @@ pub(super) struct Link {
     /// The channel after that which was served last, and the port after that whose unit was taken.
     pub(super) turn_of_channel: u32,
     pub(super) turn_of_port: u32,
-    /// Who asks for it now: how far behind its turn, and the channel.
-    pub(super) asked: Option<(u32, u32)>,
+    /// Who asks for it now: its rank, the least of which goes first, and the channel.
+    pub(super) asked: Option<(Rank, u32)>,
     /// Credits that are taken in its buffers, and the most of them in this window of the time
     /// series and in those before; the same of units, in the whole run.
     pub(super) held: u32,

@@ -48,7 +48,7 @@ impl Credits {
     fn waits_for(&self, channel: u32, now: u64) -> Option<u32> {
         let unit = self.channels[channel as usize].units.front()?;
         let next = &self.channels[unit.next_channel as usize];
-        let is_held = next.holder != NONE && next.holder != unit.passage;
+        let is_held = next.holder != NONE && next.holder != unit.holder();
         let has_room = next.credits + next.returning >= unit.next_credits;
         (unit.ready <= now && (is_held || !has_room)).then_some(unit.next_channel)
     }

@@ -28,6 +28,8 @@ pub struct CreditLinks {
     /// How many times as fast as a link leaves it, what is in a buffer does: 1 at least. Beyond 1
     /// an input feeds several outputs at a time.
     pub speedup: u32,
+    /// Which of those that may go on goes first.
+    pub arbitration: Arbitration,
 }
 
 impl Default for CreditLinks {
@@ -41,6 +43,7 @@ impl Default for CreditLinks {
             credit_delay: Time::ZERO,
             traversal: Time::ZERO,
             speedup: 1,
+            arbitration: Arbitration::RoundRobin,
         }
     }
 }
@@ -54,6 +57,17 @@ pub enum FlowControl {
     VirtualCutThrough,
     /// Each of its flits by itself; a packet keeps its channel until its last flit has it behind.
     Wormhole,
+}
+
+/// Which channel an input of a switch puts forward, and which input an output takes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Arbitration {
+    /// They take turns.
+    #[default]
+    RoundRobin,
+    /// The one whose message began first; of equal ones in turn (Abts and Weisser, Age-based packet
+    /// arbitration in large-radix k-ary n-cubes, 2007).
+    Age,
 }
 
 impl CreditLinks {

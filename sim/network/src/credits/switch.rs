@@ -2,11 +2,12 @@
 //!
 //! The allocator is separable and input first (Dally and Towles, 2004, chapter 19): each input that
 //! is free puts one of its channels forward whose front may go on now, and each output takes one of
-//! the inputs that ask for it. Both go round, and move on when a unit has gone. Whole packets are
+//! the inputs that ask for it. Both go round, and move on when a unit has gone; or the unit goes
+//! first whose message began first. Whole packets are
 //! matched until no more can go; flits once for each time that a flit takes.
 
-use super::channel::Link;
-use super::settings::FlowControl;
+use super::channel::{Link, NONE, Rank};
+use super::settings::{Arbitration, FlowControl};
 use super::{Credits, Room};
 use crate::adapter::NEVER;
 
@@ -111,17 +112,18 @@ impl Credits {
                 continue;
             }
             let turn = self.links[link as usize].turn_of_channel;
-            let mut best: Option<(u32, u32)> = None;
+            let mut best: Option<(Rank, u32)> = None;
             let mut at = Some(first);
             while let Some(local) = at
                 && local < end
             {
                 let channel = link * channels + local - port * channels;
                 let distance = behind(local - port * channels, turn, channels);
-                if best.is_none_or(|(least, _)| distance < least)
+                let rank = self.rank(channel, distance);
+                if best.is_none_or(|(least, _)| rank < least)
                     && let Front::May = self.front(link, channel, now)
                 {
-                    best = Some((distance, channel));
+                    best = Some((rank, channel));
                 }
                 at = self.switches[number as usize].next(local + 1);
             }
@@ -136,15 +138,32 @@ impl Credits {
         let Some(unit) = self.channels[channel as usize].units.front() else {
             return;
         };
-        let output = &mut self.links[unit.next_link as usize];
+        let next_link = unit.next_link;
+        let turn = self.links[next_link as usize].turn_of_port;
         let ports = self.switches[number as usize].inputs.len() as u32;
-        let distance = behind(port, output.turn_of_port, ports);
+        let rank = self.rank(channel, behind(port, turn, ports));
+        let output = &mut self.links[next_link as usize];
         match output.asked {
-            None => self.asked.push(unit.next_link),
-            Some((least, _)) if least <= distance => return,
+            None => self.asked.push(next_link),
+            Some((least, _)) if least <= rank => return,
             Some(_) => {}
         }
-        output.asked = Some((distance, channel));
+        output.asked = Some((rank, channel));
+    }
+
+    /// What says whether the front of a channel goes before others, so far behind its turn.
+    #[inline]
+    fn rank(&self, channel: u32, distance: u32) -> Rank {
+        let begun = match self.settings.arbitration {
+            Arbitration::RoundRobin => 0,
+            Arbitration::Age => {
+                let front = self.channels[channel as usize].units.front();
+                front.map_or(u64::MAX, |unit| {
+                    self.passages[unit.passage as usize].parts.begun
+                })
+            }
+        };
+        (begun, distance)
     }
 
     /// An output takes the input whose turn it is.
@@ -172,7 +191,8 @@ impl Credits {
         }
         self.links[output as usize].turn_of_port = (port + 1) % switch.inputs.len() as u32;
         self.give_back(channel, unit.credits, read_at);
-        self.leave(unit.passage, unit.next_place, unit.kind, (now, service));
+        let carried = (unit.passage, unit.packet, unit.kind);
+        self.leave(carried, unit.next_place, (now, service));
     }
 
     /// Whether the front of a channel may go on.
@@ -181,14 +201,20 @@ impl Credits {
         let Some(unit) = self.channels[channel as usize].units.front() else {
             return Front::Waits;
         };
-        let unit = *unit;
+        let mut unit = *unit;
+        if unit.packet != NONE && unit.next_place == 1 {
+            if unit.ready > now {
+                return Front::Later(unit.ready);
+            }
+            unit = self.choose_way(channel, unit, now);
+        }
         let input: &Link = &self.links[link as usize];
         let output = &self.links[unit.next_link as usize];
         let from = unit.ready.max(input.input_free_at).max(output.free_at);
         if from > now {
             return Front::Later(from);
         }
-        match self.room(unit.next_channel, unit.next_credits, unit.passage, now) {
+        match self.room(unit.next_channel, unit.next_credits, unit.holder(), now) {
             Room::Now => Front::May,
             Room::At(time) => Front::Later(time),
             Room::Unknown => Front::Waits,

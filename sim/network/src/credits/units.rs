@@ -2,6 +2,7 @@
 //!
 //! With virtual cut-through that is the packet, with wormhole each of its flits.
 
+use super::channel::NONE;
 use super::settings::{CreditLinks, FlowControl};
 use crate::frames::alone::Sizes;
 use crate::passage::Parts;
@@ -54,6 +55,18 @@ pub(super) struct Cut {
     units: Units,
     /// What the adapter has not sent yet.
     pub(super) left: Left,
+    /// Units that are not with its target, and when the last of the others was.
+    coming: u32,
+    there: u64,
+    /// Whether its packets take ways of their own; if so, the one that is being sent, and the
+    /// number of the next.
+    pub(super) is_spread: bool,
+    pub(super) packet: u32,
+    pub(super) next_number: u16,
+    /// When it began.
+    pub(super) begun: u64,
+    /// Which of the channels of a class its packets take.
+    pub(super) lane: u32,
 }
 
 /// What of a message has not been sent.
@@ -126,6 +139,13 @@ impl Units {
         }
     }
 
+    fn count(&self) -> u32 {
+        match self.packets {
+            0 => 0,
+            packets => (packets - 1) * self.per_packet + self.in_last,
+        }
+    }
+
     /// Those of the first of so many packets.
     fn units_of(&self, packets: u32) -> u32 {
         match packets {
@@ -156,6 +176,13 @@ impl Parts for Cut {
     const NONE: Self = Self {
         units: Units::NONE,
         left: Left::NOTHING,
+        coming: 0,
+        there: 0,
+        is_spread: false,
+        packet: NONE,
+        next_number: 0,
+        begun: 0,
+        lane: 0,
     };
 
     #[inline]
@@ -170,7 +197,17 @@ impl Cut {
         Self {
             units,
             left: units.all(),
+            coming: units.count(),
+            ..Self::NONE
         }
+    }
+
+    /// A unit is with the target from a time on: when all are, if it is the last to come.
+    #[inline]
+    pub(super) fn come(&mut self, end: u64) -> Option<u64> {
+        self.coming -= 1;
+        self.there = self.there.max(end);
+        (self.coming == 0).then_some(self.there)
     }
 
     /// Bytes of a unit on the link.

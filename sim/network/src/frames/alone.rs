@@ -69,7 +69,7 @@ impl Sizes {
 }
 
 /// Bytes on the link of a frame with as much payload as it can have; none if that is any number.
-pub(super) fn full_bytes(frame: Frame) -> f64 {
+pub(crate) fn full_bytes(frame: Frame) -> f64 {
     if frame.payload_bytes == 0 {
         return 0.0;
     }

@@ -1,216 +1,58 @@
-//! Frames of a message that take different ways.
+//! Frames of a message that take different ways ([`crate::spread`]).
 //!
-//! An adapter numbers the frames of each flow, from a number on that is drawn when a message of it
-//! begins with none before it. A frame's number says which of the equally good links it takes at
-//! each switch: of c links the one of the remainder by c, and the quotient is its number from there
-//! on. So the frames of a flow take each way over a tree once before they take one again, and those
-//! that follow each other part close to their sender.
-//!
-//! Or the switch takes the link whose queue holds the fewest bytes as the frame comes, and if
-//! several hold as few the first of them from the one on that the number says.
-//!
-//! With detours frames go over the switch of a host by chance, which follows from the number: all
-//! of them, or those for which the shortest way is too full. That is decided where a frame enters
-//! the network ([`Spread::is_too_full`]). On the way there the number stays as it is, and with c
-//! links is a remainder as before.
+//! A switch chooses by a frame's number, or it takes the link whose queue holds the fewest bytes as
+//! the frame comes, and if several hold as few the first of them from the one on that the number
+//! says.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use viaduct_engine::{Stream, StreamKey};
-use viaduct_topology::{Detours, EqualPaths, HostId, LinkId, Node, SwitchId, Topology};
+use viaduct_topology::{Detours, HostId, SwitchId};
 
 use super::Frames;
-use super::alone::full_bytes;
 use super::calendar::{Arrival, Kind};
 use super::parts::Passage;
 use crate::passage::Parts;
-use crate::rate::Frame;
+use crate::spread::{Course, Spread};
 
-/// Purpose of the random streams; each host has one.
-const FIRST_NUMBER: u64 = 0xfa04;
-
-/// Full frames that may wait on the shortest way before a longer one is looked at.
-const FRAMES_PATIENT: u64 = 2;
-
-/// Which ways frames take.
-#[derive(Debug)]
-pub(super) struct Spread {
-    topology: Arc<Topology>,
-    /// By link: the switch that it leads to; none if that is a host.
-    heads: Vec<Option<SwitchId>>,
-    /// Whether a switch looks at its queues.
-    is_by_queue: bool,
-    detours: Detours,
-    /// Bytes of the frames that may wait before a longer way is looked at.
-    patience: u64,
-    seed: u64,
-    streams: BTreeMap<u32, Stream>,
-}
-
-/// What says which link a frame takes next: its ends, its number, and what it is.
-#[derive(Clone, Copy, Debug)]
-struct Course {
-    source: HostId,
-    target: HostId,
-    number: u16,
-    kind: Kind,
-}
-
-impl Course {
-    fn of(passage: &Passage, number: u16, kind: Kind) -> Self {
-        Self {
-            source: HostId(passage.parts.source),
-            target: HostId(passage.target),
-            number,
-            kind,
-        }
+fn course_of(passage: &Passage, number: u16) -> Course {
+    Course {
+        source: HostId(passage.parts.source),
+        target: HostId(passage.target),
+        number,
     }
 }
 
-impl Spread {
-    /// Of a network; none if all frames of a flow take one way.
-    pub(super) fn of(topology: &Arc<Topology>, frame: Frame) -> Option<Box<Self>> {
-        let head = |link| match topology.link_ends(LinkId(link)).1 {
-            Node::Switch(switch) => Some(switch),
-            Node::Host(_) => None,
-        };
-        topology.spreads_frames().then(|| {
-            Box::new(Self {
-                topology: Arc::clone(topology),
-                heads: (0..topology.link_count()).map(head).collect(),
-                is_by_queue: topology.equal_paths() == EqualPaths::LeastQueued,
-                detours: topology.detours(),
-                patience: FRAMES_PATIENT * full_bytes(frame) as u64,
-                seed: 0,
-                streams: BTreeMap::new(),
-            })
-        })
+/// The link that a frame takes behind another one, its number from there on, and what it is.
+#[inline(never)]
+fn next(spread: &Spread, link: u32, course: &Course, mut kind: Kind) -> Option<(u32, u16, Kind)> {
+    let at = spread.head(link)?;
+    let enters = spread.is_of_host(link);
+    if enters && spread.detours() == Detours::Always && spread.over(course).is_some() {
+        kind = kind.on_detour(true);
     }
+    let goal = goal(spread, at, course, &mut kind);
+    let Some(count) = spread.choices(at, goal) else {
+        return Some((spread.topology().host_down(goal).0, course.number, kind));
+    };
+    let number = u32::from(course.number);
+    let next = spread.topology().next_link(at, goal, number % count)?;
+    // Where the switch looks at its queues the number is used when the frame is there.
+    let is_used_there = spread.is_least_queued() || enters && spread.detours().are_by_queues();
+    let rest = match kind.is_on_detour() || is_used_there {
+        true => course.number,
+        false => (number / count) as u16,
+    };
+    Some((next.0, rest, kind))
+}
 
-    pub(super) fn set_seed(&mut self, seed: u64) {
-        self.seed = seed;
-    }
-
-    /// The number of the first frame of a host's message.
-    pub(super) fn first_number(&mut self, host: u32) -> u16 {
-        let key = StreamKey {
-            seed: self.seed,
-            purpose: FIRST_NUMBER,
-            entity: u64::from(host),
-        };
-        let stream = self.streams.entry(host);
-        stream.or_insert_with(|| Stream::new(key)).next_u64() as u16
-    }
-
-    /// Whether switches look at their queues when frames come.
-    pub(super) fn is_by_queue(&self) -> bool {
-        self.is_by_queue || self.detours.are_by_queues()
-    }
-
-    /// Whether it is decided for all frames at once that come in a window which of them take
-    /// detours: by queues as they are when it begins.
-    pub(super) fn looks_ahead(&self) -> bool {
-        self.detours == Detours::ByAllQueues
-    }
-
-    /// The link that a frame takes behind another one, its number from there on, and what it is.
-    #[inline(never)]
-    fn next(&self, link: u32, mut course: Course) -> Option<(u32, u16, Kind)> {
-        let at = self.heads[link as usize]?;
-        let enters = self.is_of_host(link);
-        if enters && self.detours == Detours::Always && self.over(&course).is_some() {
-            course.kind = course.kind.on_detour(true);
+/// The host that a frame goes to from a switch: its target, unless it is on a detour. That ends
+/// where it has led.
+fn goal(spread: &Spread, at: SwitchId, course: &Course, kind: &mut Kind) -> HostId {
+    if kind.is_on_detour() {
+        match spread.over(course) {
+            Some(over) if spread.topology().host_switch(over) != at => return over,
+            _ => *kind = kind.on_detour(false),
         }
-        let goal = self.goal(at, &mut course);
-        let Some(count) = self.choices(at, goal) else {
-            return Some((self.topology.host_down(goal).0, course.number, course.kind));
-        };
-        let number = u32::from(course.number);
-        let next = self.topology.next_link(at, goal, number % count)?;
-        // Where the switch looks at its queues the number is used when the frame is there.
-        let is_used_there = self.is_by_queue || enters && self.detours.are_by_queues();
-        let rest = match course.kind.is_on_detour() || is_used_there {
-            true => course.number,
-            false => (number / count) as u16,
-        };
-        Some((next.0, rest, course.kind))
     }
-
-    /// Whether a link leads from a host.
-    fn is_of_host(&self, link: u32) -> bool {
-        link < self.topology.host_count()
-    }
-
-    /// The host that a frame goes to from a switch: its target, unless it is on a detour. That ends
-    /// where it has led.
-    fn goal(&self, at: SwitchId, course: &mut Course) -> HostId {
-        if course.kind.is_on_detour() {
-            match self.over(course) {
-                Some(over) if self.topology.host_switch(over) != at => return over,
-                _ => course.kind = course.kind.on_detour(false),
-            }
-        }
-        course.target
-    }
-
-    /// The host over whose switch its detour goes; none if it would not leave its way for that.
-    fn over(&self, course: &Course) -> Option<HostId> {
-        let (topology, number) = (&self.topology, course.number.into());
-        let over = topology.detour_host(course.source, course.target, number);
-        let ends = [course.source, course.target].map(|end| topology.host_switch(end));
-        (ends[0] != ends[1] && !ends.contains(&topology.host_switch(over))).then_some(over)
-    }
-
-    /// How many links a frame may take from a switch; none if that is the one of the host.
-    fn choices(&self, at: SwitchId, goal: HostId) -> Option<u32> {
-        let is_there = at == self.topology.host_switch(goal);
-        (!is_there).then(|| self.topology.next_count(at, goal).max(1))
-    }
-
-    /// Whether a frame that enters the network takes its detour: where the bytes in the queues of
-    /// the shortest way, without the frames that may wait there, times its links are more than
-    /// those of the detour times its own (UGAL; Singh, Load-balanced routing in interconnection
-    /// networks, 2005). `held` says what the queue of a link has.
-    fn is_too_full(&self, course: &Course, mut held: impl FnMut(u32) -> u64) -> bool {
-        let Some(over) = self.over(course) else {
-            return false;
-        };
-        let topology = &self.topology;
-        let at = topology.host_switch(course.source);
-        let mut weigh = |legs: &[(SwitchId, HostId)]| {
-            let (mut links, mut most) = (0, 0);
-            for (from, goal) in legs {
-                let (mut at, mut number) = (*from, u32::from(course.number));
-                while let Some(count) = self.choices(at, *goal) {
-                    let Some(link) = topology.next_link(at, *goal, number % count) else {
-                        break;
-                    };
-                    if links == 0 || self.detours == Detours::ByAllQueues {
-                        most = most.max(held(link.0));
-                    }
-                    links += 1;
-                    if *goal == course.target {
-                        number /= count;
-                    }
-                    let Some(next) = self.heads[link.0 as usize] else {
-                        break;
-                    };
-                    at = next;
-                }
-            }
-            (links, most)
-        };
-        let (links, most) = weigh(&[(at, course.target)]);
-        let around = [(at, over), (topology.host_switch(over), course.target)];
-        let (links_around, most_around) = weigh(&around);
-        most.saturating_sub(self.patience) * links > most_around * links_around
-    }
-
-    pub(super) fn state_bytes(&self) -> usize {
-        self.heads.capacity() * size_of::<Option<SwitchId>>()
-            + self.streams.len() * size_of::<(u32, Stream)>()
-    }
+    course.target
 }
 
 impl Frames {
@@ -227,7 +69,7 @@ impl Frames {
         if let Some(spread) = &self.spread
             && passage.parts.is_spread
         {
-            return spread.next(it.link, Course::of(passage, it.route, kind));
+            return next(spread, it.link, &course_of(passage, it.route), kind);
         }
         let next = passage.way.get(usize::from(it.route) + 1)?;
         Some((*next, it.route + 1, kind))
@@ -258,17 +100,17 @@ impl Frames {
         if !spread.is_of_host(arrival.from) || !passage.parts.is_spread {
             return;
         }
-        let course = Course::of(passage, arrival.route, arrival.kind);
+        let course = course_of(passage, arrival.route);
         let (outputs, is_ordered) = (&mut self.outputs, self.ordered.is_some());
         let held = |link: u32| outputs[link as usize].held_by(time, is_ordered);
         if !spread.is_too_full(&course, held) {
             return;
         }
-        let at = spread.heads[arrival.from as usize];
+        let at = spread.head(arrival.from);
         if let (Some(at), Some(over)) = (at, spread.over(&course)) {
             let count = spread.choices(at, over).unwrap_or(1);
             let number = u32::from(arrival.route) % count;
-            if let Some(link) = spread.topology.next_link(at, over, number) {
+            if let Some(link) = spread.topology().next_link(at, over, number) {
                 (arrival.link, arrival.kind) = (link.0, arrival.kind.on_detour(true));
             }
         }
@@ -279,7 +121,7 @@ impl Frames {
         let Some(spread) = self.spread.as_ref().filter(|it| it.is_by_queue()) else {
             return;
         };
-        let enters = spread.is_of_host(arrival.from) && spread.detours.are_by_queues();
+        let enters = spread.is_of_host(arrival.from) && spread.detours().are_by_queues();
         if enters && !spread.looks_ahead() {
             self.choose_detour(arrival, arrival.time);
         }
@@ -287,20 +129,22 @@ impl Frames {
             return;
         };
         let passage = &self.passages[arrival.passage as usize];
-        let Some(at) = spread.heads[arrival.from as usize].filter(|_| passage.parts.is_spread)
+        let Some(at) = spread
+            .head(arrival.from)
+            .filter(|_| passage.parts.is_spread)
         else {
             return;
         };
-        let mut course = Course::of(passage, arrival.route, arrival.kind);
-        let goal = spread.goal(at, &mut course);
+        let course = course_of(passage, arrival.route);
+        let goal = goal(spread, at, &course, &mut { arrival.kind });
         let Some(count) = spread.choices(at, goal) else {
             return;
         };
-        if spread.is_by_queue {
+        if spread.is_least_queued() {
             let mut least = u64::MAX;
             for turn in 0..count {
                 let number = (u32::from(arrival.route) + turn) % count;
-                let Some(link) = spread.topology.next_link(at, goal, number) else {
+                let Some(link) = spread.topology().next_link(at, goal, number) else {
                     continue;
                 };
                 let output = &mut self.outputs[link.0 as usize];
@@ -310,7 +154,7 @@ impl Frames {
                 }
             }
         }
-        if !arrival.kind.is_on_detour() && (spread.is_by_queue || enters) {
+        if !arrival.kind.is_on_detour() && (spread.is_least_queued() || enters) {
             arrival.route = (u32::from(arrival.route) / count) as u16;
         }
     }

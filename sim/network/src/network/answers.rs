@@ -21,8 +21,22 @@ pub struct Transfer {
     /// Whether it waits, where it is stored, behind others of its flow that were stored before;
     /// with queues all do.
     pub is_ordered: bool,
+    /// Whether it is told to be there after what its flow began before.
+    pub landing: Landing,
     /// How many bytes, how fast the ends can go, and the caller's tag.
     pub demand: FlowDemand,
+}
+
+/// Whether a message that crosses no bus, and so may be there first, is told to be there after what
+/// its flow began before and that crosses one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Landing {
+    /// No, nor does any wait for it: it is heard by itself.
+    Apart,
+    /// No, but those behind it that land in order wait for it.
+    Awaited,
+    /// Yes.
+    InOrder,
 }
 
 /// A message has begun to move: over its whole way, or over the next hop of it.

@@ -6,8 +6,8 @@ use viaduct_engine::{EventQueue, Time};
 use viaduct_network::fluid::{FlowDemand, FlowId};
 use viaduct_network::hops::End;
 use viaduct_network::{
-    Buffers, CreditLinks, Frame, JourneyId, LinkConfig, Network, Next, QueueLoss, Rate, Sharing,
-    SwitchModel, Switching, Transfer,
+    Buffers, CreditLinks, Frame, JourneyId, Landing, LinkConfig, Network, Next, QueueLoss, Rate,
+    Sharing, SwitchModel, Switching, Transfer,
 };
 use viaduct_topology::{ChainHosts, Ports, Topology};
 
@@ -114,6 +114,7 @@ pub(crate) fn transfer(ends: (u32, u32), bytes: u32, tag: usize) -> Transfer {
         flow: 0,
         class: 0,
         is_ordered: true,
+        landing: Landing::InOrder,
         demand: FlowDemand {
             wire_bytes: f64::from(bytes),
             scale: 1.0,

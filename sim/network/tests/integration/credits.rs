@@ -1,6 +1,7 @@
 //! Virtual channels and credits: against a second implementation that goes cycle by cycle, closed
 //! forms, bounds of theory, figures of BookSim2, and rings that stand still.
 
+mod detours;
 mod reference;
 
 use std::collections::VecDeque;
@@ -12,8 +13,8 @@ use proptest::prelude::{
 use viaduct_engine::{EventQueue, Stream, StreamKey, Time};
 use viaduct_network::hops::End;
 use viaduct_network::{
-    Buffers, CreditLinks, FlowControl, Frame, LinkConfig, Network, Next, Rate, Sharing,
-    SwitchModel, Switching, Transfer,
+    Arbitration, Buffers, CreditLinks, FlowControl, Frame, LinkConfig, Network, Next, Rate,
+    Sharing, SwitchModel, Switching, Transfer,
 };
 use viaduct_topology::{ChainHosts, DragonflyShape, Ports, Topology};
 
@@ -51,6 +52,7 @@ fn network_of(topology: &Arc<Topology>, rules: Rules) -> Network {
             credit_delay: cycles(rules.credit),
             traversal: cycles(rules.traversal),
             speedup: rules.speedup,
+            arbitration: rules.arbitration,
         },
     };
     let switch = SwitchModel {
@@ -100,6 +102,7 @@ fn rules(classes: u32) -> impl Strategy<Value = Rules> {
             credit: times.3,
             stores: stores && flow_control == FlowControl::VirtualCutThrough,
             speedup: 1,
+            arbitration: Arbitration::RoundRobin,
         },
     )
 }
@@ -177,6 +180,7 @@ const ROOMY: Rules = Rules {
     credit: 0,
     stores: false,
     speedup: 1,
+    arbitration: Arbitration::RoundRobin,
 };
 
 #[test]
@@ -392,7 +396,9 @@ impl Flits {
                 }
             }
             self.queue.schedule(now, Event::Begins(0));
+            self.network.settle(&mut self.queue);
             while let Some((_, event)) = self.queue.pop_until(now) {
+                self.network.settle(&mut self.queue);
                 let Event::FlowEnds(flow) = event else {
                     continue;
                 };
@@ -565,6 +571,18 @@ fn no_traffic_exceeds_what_its_busiest_channel_carries() {
         .run(0.9, (2_000, 20_000), tornado)
         .accepted;
     assert!(beyond <= 1.0 / 3.0 && beyond > 0.15, "{beyond}");
+    // Where the oldest goes first, those who come far are not behind at each switch.
+    let by_age = Rules {
+        arbitration: Arbitration::Age,
+        ..classes(2)
+    };
+    let by_age = Flits::new(ring(), by_age)
+        .run(0.9, (2_000, 20_000), tornado)
+        .accepted;
+    assert!(
+        by_age <= 1.0 / 3.0 && by_age > 1.3 * beyond,
+        "{by_age}, {beyond}"
+    );
 }
 
 #[test]

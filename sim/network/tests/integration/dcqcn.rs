@@ -6,8 +6,8 @@ use viaduct_engine::{EventQueue, Time};
 use viaduct_network::fluid::{FlowDemand, FlowId, ResourceId};
 use viaduct_network::hops::End;
 use viaduct_network::{
-    Buffers, CongestionControl, CreditLinks, Frame, LinkConfig, Marking, Network, Next, Rate,
-    Sharing, SwitchModel, Switching, Transfer,
+    Buffers, CongestionControl, CreditLinks, Frame, Landing, LinkConfig, Marking, Network, Next,
+    Rate, Sharing, SwitchModel, Switching, Transfer,
 };
 use viaduct_topology::{Ports, Topology};
 
@@ -103,6 +103,7 @@ fn run(flows: u32, control: CongestionControl, from: u64, until: u64) -> Result 
             flow: 0,
             class: 0,
             is_ordered: true,
+            landing: Landing::Apart,
             demand: FlowDemand {
                 wire_bytes: links.frame.wire_bytes(MESSAGE.into()) as f64,
                 scale: 1.0,

@@ -4,7 +4,7 @@ use crate::common;
 use proptest::prelude::*;
 use viaduct_engine::{EventQueue, Time};
 use viaduct_network::hops::End;
-use viaduct_network::{Network, Rate, Sharing, Switching, Transfer};
+use viaduct_network::{Frame, Network, Rate, Sharing, Switching, Transfer};
 
 use crate::common::{BYTE, Event, NO_BUSES, PROPAGATION, SWITCH, carry, transfer};
 
@@ -138,5 +138,50 @@ proptest! {
         let mut again = self::network(4, links, ends, false);
         let there = carry(&mut again, &[(0, transfer)]);
         prop_assert_eq!(there[0].0, alone.moving + alone.delay);
+    }
+}
+
+#[test]
+fn what_crosses_no_bus_does_not_overtake_what_does_in_its_flow() {
+    // The target's bus takes twice as long as the link.
+    let ends = End {
+        bus_rate: Rate::from_bits_per_second(4e9),
+        ..NO_BUSES
+    };
+    let frame = Frame {
+        payload_bytes: 100,
+        header_bytes: 0,
+    };
+    let written = |tag, flow| {
+        let mut transfer = transfer((0, 2), 10, tag);
+        transfer.demand.scale = f64::INFINITY;
+        transfer.flow = flow;
+        transfer
+    };
+    let apart = [Sharing::Queues, Sharing::Packets, Sharing::Credits];
+    let both = [Switching::CutThrough, Switching::StoreAndForward];
+    for sharing in apart.into_iter().chain([Sharing::Fluid, Sharing::MaxMin]) {
+        // Of flows that share links a message leaves its sender before it is there if it is stored.
+        for switching in both
+            .into_iter()
+            .skip(usize::from(!apart.contains(&sharing)))
+        {
+            let mut network = common::framed(sharing, 3, switching, ends, frame);
+            let messages = [
+                (0, transfer((0, 2), 1000, 0)),
+                (1500 * BYTE, written(1, 0)),
+                (1900 * BYTE, written(2, 1)),
+                (1950 * BYTE, transfer((0, 2), 10, 3)),
+            ];
+            let there = carry(&mut network, &messages);
+            let tails = [0, 1, 3, 2].map(|it: usize| there[it].0);
+            assert_eq!(tails[1], tails[0], "{sharing:?}, {switching:?}");
+            // Of another flow it does.
+            assert!(tails[3] < tails[0], "{sharing:?}, {switching:?}: {there:?}");
+            assert!(
+                tails[2] >= tails[1],
+                "{sharing:?}, {switching:?}: {there:?}"
+            );
+        }
     }
 }

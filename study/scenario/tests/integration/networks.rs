@@ -109,11 +109,16 @@ fn each_runs_at_each_level_keeps_what_must_hold_and_repeats() {
 
 #[test]
 fn tables_written_for_a_network_give_it_again() {
-    for (network, _) in NETWORKS {
-        let given = parse_study_with(&study(network, "fluid"), &[]).unwrap();
+    let with_detours = ["valiant", "ugal-l", "ugal-g"].map(|routing| {
+        let torus = "topology = \"torus\"\ndimensions = [4, 4]";
+        format!("{torus}\nrouting = \"{routing}\"")
+    });
+    let with_detours = with_detours.iter().map(String::as_str);
+    for network in NETWORKS.map(|it| it.0).into_iter().chain(with_detours) {
+        let given = parse_study_with(&study(network, "packets"), &[]).unwrap();
         let toml = network_toml(&given.config.topology, "none.json");
         let written = toml.strip_prefix("[network]\n").unwrap();
-        let again = parse_study_with(&study(written, "fluid"), &[]);
+        let again = parse_study_with(&study(written, "packets"), &[]);
         let again = again.unwrap_or_else(|error| panic!("{toml}\n{error}"));
         assert!(again.config.topology == given.config.topology, "{toml}");
     }
@@ -141,6 +146,13 @@ fn what_does_not_exist_is_refused_where_it_is_written() {
     insta::assert_snapshot!(
         "ugal_elsewhere",
         told(dragonfly, &["network.routing=ugal-g"])
+    );
+    insta::assert_snapshot!(
+        "least_queued_with_credits",
+        told(
+            dragonfly,
+            &["network.equal_paths=least-queued", "links.model=credits"]
+        )
     );
     let of_file = "topology = \"graph\"\nfile = \"slow.txt\"\nequal_paths = \"least-queued\"\n\
                    [files]\n\"slow.txt\" = \"\"\"\nhosts n*\nn0 a\nn1 d\na b\nb d\na c\n\

@@ -76,6 +76,7 @@ const PARTS: [&[&str]; 8] = [
         "switch",
     ],
     &[
+        "credits ugal",
         "credits wormhole",
         "credits stored",
         "credits",

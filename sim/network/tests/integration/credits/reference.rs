@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use viaduct_network::FlowControl;
+use viaduct_network::{Arbitration, FlowControl};
 use viaduct_topology::{HostId, LinkId, Node, Topology};
 
 /// What all links and switches are, in cycles and flits.
@@ -24,6 +24,8 @@ pub(crate) struct Rules {
     pub(crate) stores: bool,
     /// Of this it knows nothing.
     pub(crate) speedup: u32,
+    /// It knows turns alone.
+    pub(crate) arbitration: Arbitration,
 }
 
 /// A message of so many flits from one host to another, from a cycle on.
@@ -144,7 +146,7 @@ fn way(topology: &Topology, rules: Rules, ends: (u32, u32)) -> Vec<(u32, usize)>
     topology.route_flow(HostId(ends.0), HostId(ends.1), 0, &mut links);
     let links: Vec<u32> = links.iter().map(|link| link.0).collect();
     let mut classes = Vec::new();
-    topology.channels_along(&links, rules.classes, &mut classes);
+    topology.channels_along(&links, None, rules.classes, &mut classes);
     assert_eq!(
         rules.channels, rules.classes,
         "channels that flows are spread over are not here"
