@@ -11,6 +11,7 @@
 //! - [`simgrid`] reads SimGrid's time-independent traces.
 //! - [`loggops`] carries a graph out without a network, by the LogGOPS model.
 //! - [`collective`] makes the graphs of collective operations.
+//! - [`programs`] makes traces of parallel programs by name.
 //! - [`trace`] makes the graph of what ranks do step by step, with collectives by name.
 //! - [`check`] finds cycles, and sends and receives that cannot match.
 //!
@@ -37,6 +38,7 @@ pub mod goal;
 mod graph;
 pub mod loggops;
 mod matching;
+pub mod programs;
 pub mod simgrid;
 mod stalled;
 mod texts;

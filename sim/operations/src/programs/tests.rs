@@ -1,0 +1,182 @@
+use super::*;
+use crate::Kind;
+use crate::check::check;
+use crate::collective::Algorithm;
+use crate::loggops::{Parameters, replay};
+use crate::trace::{Options, graph};
+
+fn request(program: Program, class: Class, ranks: u32) -> Request {
+    Request {
+        program,
+        class,
+        ranks,
+        iterations: None,
+    }
+}
+
+fn made(request: &Request) -> crate::Graph {
+    let options = Options {
+        all_reduce: Algorithm::RecursiveDoubling,
+        ..Options::default()
+    };
+    let trace = trace(request).expect("there is such a program");
+    graph(&trace, &options).expect("it is right")
+}
+
+/// Messages and bytes that a rank sends.
+fn sent(graph: &crate::Graph, rank: u32) -> (u64, u64) {
+    let all = graph.of_rank(rank).map(|id| graph.operation(id));
+    let sends = all.filter(|operation| operation.kind == Kind::Send);
+    sends.fold((0, 0), |(count, bytes), operation| {
+        (count + 1, bytes + operation.amount)
+    })
+}
+
+#[test]
+fn all_that_is_sent_is_received_and_all_ranks_end() {
+    for program in Program::ALL {
+        for ranks in [1, 2, 4, 8, 16, 32, 64] {
+            let one_iteration = Request {
+                iterations: Some(1),
+                ..request(program, Class::S, ranks)
+            };
+            let graph = made(&one_iteration);
+            assert_eq!(check(&graph), [], "{program} {ranks}");
+            let outcome = replay(&graph, &Parameters::default()).expect("short enough");
+            assert_eq!(outcome.stalled, None, "{program} {ranks}");
+            assert_eq!(outcome.messages == 0, ranks == 1, "{program} {ranks}");
+        }
+    }
+}
+
+#[test]
+fn conjugate_gradients_send_by_the_formula() {
+    // Columns of the grid, as powers of two, and rows of the matrix a rank sums.
+    for (ranks, columns, rows) in [(4, 1, 7_000), (8, 2, 3_500), (16, 2, 3_500), (32, 3, 1_750)] {
+        let graph = made(&request(Program::NasCg, Class::A, ranks));
+        // 26 products, 52 sums of a double and one of two in each of 15 iterations.
+        for rank in 0..ranks {
+            let grid_rows = 1 << (ranks.ilog2() / 2);
+            let grid_columns = ranks / grid_rows;
+            let (row, column) = (rank / grid_columns, rank % grid_columns);
+            let others = u64::from(row != column / (grid_columns / grid_rows));
+            let products = 15 * 26 * (columns + others);
+            let sums = 15 * columns;
+            let bytes = products * rows * 8 + sums * (52 * 8 + 16);
+            assert_eq!(sent(&graph, rank), (products + sums * 53, bytes), "{rank}");
+        }
+    }
+}
+
+#[test]
+fn a_rank_sums_rows_that_are_left_over_with_its_neighbours() {
+    // 1,400 rows over 16 rows of ranks: 88 or 87, of which a rank sums 43 or 44.
+    let one_iteration = Request {
+        iterations: Some(1),
+        ..request(Program::NasCg, Class::S, 512)
+    };
+    let first = trace(&one_iteration).unwrap();
+    let messages = |rank: usize| {
+        let all = first.ranks[rank].all();
+        let long = all.filter_map(|work| match work {
+            Work::Send { bytes, .. } if bytes > 16 => Some(bytes),
+            _ => None,
+        });
+        long.take(6).collect::<Vec<_>>()
+    };
+    assert_eq!(messages(1), [44 * 8; 6]);
+    let odd = messages(32 * 15 + 1);
+    assert_eq!(odd, [44, 43, 43, 43, 43, 43].map(|rows| rows * 8));
+    assert_eq!(check(&made(&one_iteration)), []);
+}
+
+#[test]
+fn sorting_and_transforming_send_by_the_formula() {
+    let (ranks, others) = (8_u32, 7);
+    let sort = made(&request(Program::NasIs, Class::A, ranks));
+    let keys = (1 << 23) * 4 / 64;
+    let sizes = 3 * (1024 + 5) * 4;
+    let bytes = 10 * (sizes + others * (4 + keys));
+    assert_eq!(sent(&sort, 3), (10 * (3 + 2 * others), bytes));
+    let transform = made(&request(Program::NasFt, Class::A, ranks));
+    let block = 256 * 256 * 128 * 16 / 64;
+    // A rank that is a leaf of the tree to rank 0 sends a checksum in each iteration.
+    assert_eq!(
+        sent(&transform, 7),
+        (7 * others + 6, 7 * others * block + 6 * 16)
+    );
+}
+
+#[test]
+fn random_numbers_take_their_share_and_three_sums() {
+    for ranks in [1, 4, 16] {
+        let request = request(Program::NasEp, Class::S, ranks);
+        let options = Options {
+            all_reduce: Algorithm::RecursiveDoubling,
+            operations_per_second: Some(1e9),
+            ..Options::default()
+        };
+        let graph = graph(&trace(&request).unwrap(), &options).unwrap();
+        let parameters = Parameters {
+            eager_bytes: u64::MAX,
+            ..Parameters::default()
+        };
+        let end = replay(&graph, &parameters).unwrap().end();
+        // LogGOPS: a message by itself takes 5,500 ns and 6 ns for each byte after the first.
+        let alone = |bytes: u64| 5_500 + 6 * (bytes - 1);
+        let rounds = u64::from(ranks.ilog2());
+        let sums = rounds * (2 * alone(8) + alone(80));
+        let drawn = (1_u64 << 25) / u64::from(ranks);
+        assert_eq!(end.picoseconds() / 1000, drawn + sums);
+    }
+}
+
+#[test]
+fn operations_are_those_that_the_programs_count() {
+    let counted = |program, class| {
+        let trace = trace(&request(program, class, 4)).unwrap();
+        let all = trace.ranks.iter().flat_map(|steps| steps.all());
+        let counts = all.filter_map(|work| match work {
+            Work::Count { operations, .. } => Some(operations),
+            _ => None,
+        });
+        counts.sum::<u64>() as f64
+    };
+    // 2 x 15 x 14,000 x (3 + 132 + 25 x (5 + 132) + 3);
+    // of the transform what its rate counts, with ln(2^23) = 15.942385.
+    let gradients = counted(Program::NasCg, Class::A);
+    assert!((gradients / (420_000.0 * 3_563.0) - 1.0).abs() < 1e-6);
+    let points = 8_388_608.0_f64;
+    let logarithm = 15.942_385;
+    let each = 14.8157 + 7.19641 * logarithm + 6.0 * (5.23518 + 7.21113 * logarithm);
+    let transform = counted(Program::NasFt, Class::A);
+    assert!((transform / (points * each) - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn numbers_of_ranks_and_iterations_that_do_not_exist_are_refused_with_the_nearest() {
+    let refused = |program, class, ranks, iterations| {
+        let request = Request {
+            iterations,
+            ..request(program, class, ranks)
+        };
+        trace(&request).expect_err("it is refused").to_string()
+    };
+    assert_eq!(
+        refused(Program::NasCg, Class::B, 12, None),
+        "nas-cg of class B has no 12 ranks: it has powers of two, as 8 and 16"
+    );
+    assert_eq!(
+        refused(Program::NasFt, Class::A, 256, None),
+        "nas-ft of class A has no 256 ranks: it has at most 128"
+    );
+    assert_eq!(
+        refused(Program::NasIs, Class::A, 0, None),
+        "nas-is of class A has no 0 ranks: it has at least 1"
+    );
+    assert_eq!(
+        refused(Program::NasFt, Class::A, 4, Some(7)),
+        "nas-ft of class A has 1 to 6 iterations, not 7"
+    );
+    assert!(trace(&request(Program::NasEp, Class::S, 12)).is_ok());
+}
