@@ -5,6 +5,7 @@
 
 mod bursts;
 mod calls;
+mod clients;
 mod command;
 mod congestion;
 mod endpoints;
@@ -39,7 +40,8 @@ usage: viaduct-bench [--viaduct PATH] [--only GROUP] [--repeat N] [--out DIR]
 
   --viaduct PATH  the command to measure (default target/release/viaduct)
   --only GROUP    hold, study, ideal, load, heavy, bursts, congestion, programs, calls,
-                  graphs, endpoints, verbs, contention, sweep, scale, million or start
+                  graphs, endpoints, verbs, clients, contention, sweep, scale, million or
+                  start
   --repeat N      measurements of each quantity (default 5)
   --out DIR       where the JSON goes (default bench/results)";
 
@@ -58,6 +60,7 @@ const GROUPS: &[&str] = &[
     "graphs",
     "endpoints",
     "verbs",
+    "clients",
     "contention",
     "sweep",
     "scale",
@@ -211,6 +214,7 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
             "graphs" => graphs::measure(repeat),
             "endpoints" => endpoints::measure(repeat),
             "verbs" => verbs::measure(&options.viaduct, repeat),
+            "clients" => clients::measure(&options.viaduct, repeat),
             "contention" => studies::contention(&viaduct, repeat),
             "sweep" => sweeps::measure(&viaduct, &options.out, repeat),
             "scale" => studies::scale(&viaduct, repeat),
