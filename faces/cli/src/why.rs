@@ -266,8 +266,8 @@ pub(crate) fn refused(study: &str, error: &WhyError) -> Failure {
         ),
         WhyError::NoApplication => Failure::new(
             format!("{study} has no critical path: its traffic is no graph of operations"),
-            "`traffic.arrivals = \"collective\"`, `\"goal\"`, `\"chakra\"` or `\"simgrid\"` makes one; \
-             messages are explained with `--slowest`, `--quantile` or `--message`",
+            "`traffic.arrivals = \"collective\"`, `\"program\"`, `\"goal\"`, `\"chakra\"` or \
+             `\"simgrid\"` makes one; messages are explained with `--slowest`, `--quantile` or `--message`",
         ),
         WhyError::Run(error) => Failure::plain(format_args!("{study} cannot be run: {error}")),
         error => Failure::plain(error),

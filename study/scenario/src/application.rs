@@ -1,5 +1,5 @@
 //! The graph of operations that a study has its hosts carry out: from a file, traces of ranks, or a
-//! collective by name.
+//! collective or a program by name.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use viaduct_engine::Time;
 use viaduct_operations::chakra::{Groups, join, read_groups, repeat};
 use viaduct_operations::check::{Fault, cycle};
 use viaduct_operations::collective::{Algorithm, Collective, CollectiveError, Request, graph};
+use viaduct_operations::programs::{self, ProgramError};
 use viaduct_operations::{Graph, goal, trace};
 
 use crate::build::{Drawn, place_at};
-use crate::diagnostics::Diagnostic;
+use crate::diagnostics::{Diagnostic, Place};
 use crate::schema::{ArrivalKind, Traffic};
 use crate::section::{Absent, Setting};
 use crate::settings::Settings;
@@ -41,6 +42,9 @@ pub(crate) fn application(
             (drawn.chakra(traffic, cluster)?, traffic.file.place())
         }
         None if arrivals == ArrivalKind::Simgrid => (drawn.simgrid(traffic)?, traffic.file.place()),
+        None if arrivals == ArrivalKind::Program => {
+            (drawn.program(traffic, cluster)?, traffic.program.place())
+        }
         None => (drawn.goal(&traffic.file)?, traffic.file.place()),
     };
     let local_rate = hosts.local_rate.optional()?;
@@ -216,6 +220,45 @@ impl Drawn<'_> {
             let error = error.at(place).label(reason);
             self.wrong(error.help("docs/guides/mpi-program.md says what is read"))
         })?;
+        self.counted(&trace, &options, place)
+    }
+
+    /// The graph of the parallel program `traffic.program`, for so many hosts of so many processes.
+    fn program(
+        &mut self,
+        traffic: &Traffic,
+        (hosts, processes): (u32, u32),
+    ) -> Result<Arc<Graph>, Absent> {
+        let options = self.trace_options(traffic)?;
+        let all = hosts.saturating_mul(processes);
+        let request = programs::Request {
+            program: traffic.program.get()?,
+            class: traffic.class.get()?,
+            ranks: traffic.ranks.optional()?.unwrap_or(all),
+            iterations: traffic.iterations.optional()?,
+        };
+        let trace = programs::trace(&request).map_err(|error| {
+            let place = match error {
+                ProgramError::Iterations { .. } => traffic.iterations.place(),
+                _ if traffic.ranks.is_given() => traffic.ranks.place(),
+                _ => traffic.program.place(),
+            };
+            let told = Diagnostic::error("there is no such program").at(place);
+            self.wrong(
+                told.label(error.to_string())
+                    .help("traffic.ranks says how many ranks there are"),
+            )
+        })?;
+        self.counted(&trace, &options, traffic.program.place())
+    }
+
+    /// The graph of a trace, all of whose computations have to take some time.
+    fn counted(
+        &mut self,
+        trace: &trace::Trace,
+        options: &trace::Options,
+        place: Place,
+    ) -> Result<Arc<Graph>, Absent> {
         let counting = trace.counting();
         if counting > 0 && options.operations_per_second.is_none() {
             let told = Diagnostic::error("nothing says how long computations take").at(place);
@@ -224,11 +267,9 @@ impl Drawn<'_> {
                 told.help("set traffic.operations_per_second, as in `operations_per_second = 2e9`"),
             ));
         }
-        let graph = trace::graph(&trace, &options);
-        let wrong = |problem: String| Diagnostic::error(problem).at(place);
-        graph
+        trace::graph(trace, options)
             .map(Arc::new)
-            .map_err(|error| self.wrong(wrong(error.to_string())))
+            .map_err(|error| self.wrong(Diagnostic::error(error.to_string()).at(place)))
     }
 
     fn groups(&mut self, file: &Setting<String>) -> Result<Groups, Absent> {

@@ -156,6 +156,7 @@ fn complete(settings: &mut Settings, diagnostics: &mut Diagnostics) {
                 | ArrivalKind::Chakra
                 | ArrivalKind::Simgrid
                 | ArrivalKind::Collective
+                | ArrivalKind::Program
         )
     );
     if is_application {
@@ -391,7 +392,8 @@ fn traffic(
         ArrivalKind::Goal
         | ArrivalKind::Chakra
         | ArrivalKind::Simgrid
-        | ArrivalKind::Collective => {
+        | ArrivalKind::Collective
+        | ArrivalKind::Program => {
             let application = application::application(settings, cluster?, drawn)?;
             let (start, stop) = (start(traffic)?, traffic.stop.get()?);
             return Ok(TrafficConfig {

@@ -9,6 +9,7 @@ use viaduct_engine::Time;
 use viaduct_hardware::{Rate, Switching};
 use viaduct_network::{Arbitration, CongestionControl, FlowControl, Sharing};
 use viaduct_operations::collective::{Algorithm, Collective, RANKS_MAX};
+use viaduct_operations::programs::{Class, Program};
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_topology::{EqualPaths, GraphFormat};
 
@@ -478,8 +479,18 @@ words! {
         Chakra = "chakra",
         Simgrid = "simgrid",
         Collective = "collective",
+        Program = "program",
     }
 }
+
+words!(Program {
+    NasEp = "nas-ep",
+    NasIs = "nas-is",
+    NasFt = "nas-ft",
+    NasCg = "nas-cg",
+});
+
+words!(Class { S = "S", W = "W", A = "A", B = "B", C = "C" });
 
 words!(Collective {
     Barrier = "barrier",
@@ -531,7 +542,7 @@ section! {
     Traffic "traffic": "what the applications send" {
         arrivals: Setting<ArrivalKind> = choice(
             "post by the clock, after the answer, with so many sends open, as a file lists, or as \
-            the operations of a file, of traces or of a collective say",
+            the operations of a file, of traces, of a collective or of a program say",
         )
         .or("open");
         file: Setting<String> = file(
@@ -545,26 +556,33 @@ section! {
             .otherwise("those that the traces describe"),
             when arrivals = ArrivalKind::Chakra;
         all_reduce: Setting<Algorithm> =
-            choice("how all-reduces of a trace are done").otherwise("ring"),
-            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid;
+            choice("how all-reduces of a trace or a program are done").otherwise("ring"),
+            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid | ArrivalKind::Program;
         all_gather: Setting<Algorithm> =
             choice("how its all-gathers are done").otherwise("ring"),
-            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid;
+            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid | ArrivalKind::Program;
         reduce_scatter: Setting<Algorithm> =
             choice("how its reduce-scatters are done").otherwise("ring"),
-            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid;
+            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid | ArrivalKind::Program;
         all_to_all: Setting<Algorithm> =
             choice("how its all-to-alls are done").otherwise("pairwise"),
-            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid;
+            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid | ArrivalKind::Program;
         compute_scale: Setting<f64> =
             number("what its times of computations are multiplied by").or("1"),
-            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid;
+            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid | ArrivalKind::Program;
         operations_per_second: Setting<f64> = number(
             "how many operations a processor does, for computations that count theirs and have no \
-            time: `num_ops` of Chakra, `compute` of SimGrid",
+            time: `num_ops` of Chakra, `compute` of SimGrid, and those of programs",
         )
-        .otherwise("of Chakra, they take no time; of SimGrid it has to be said"),
-            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid;
+        .otherwise("of Chakra, they take no time; of SimGrid and of programs it has to be said"),
+            when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid | ArrivalKind::Program;
+        program: Setting<Program> = choice("which parallel program the ranks carry out"),
+            when arrivals = ArrivalKind::Program;
+        class: Setting<Class> = choice("how large its problem is").or("A"),
+            when arrivals = ArrivalKind::Program;
+        iterations: Setting<u32> = whole(1, 1 << 16, "how many of its iterations are made")
+            .otherwise("all that the class has"),
+            when arrivals = ArrivalKind::Program;
         collective: Setting<Collective> = choice("what the ranks do together"),
             when arrivals = ArrivalKind::Collective;
         algorithm: Setting<Algorithm> =
@@ -578,14 +596,15 @@ section! {
             when arrivals = ArrivalKind::Collective;
         ranks: Setting<u32> = whole(1, RANKS_MAX, "between how many ranks")
             .otherwise("one for each process"),
-            when arrivals = ArrivalKind::Collective | ArrivalKind::Chakra;
+            when arrivals = ArrivalKind::Collective | ArrivalKind::Chakra | ArrivalKind::Program;
         root: Setting<u32> =
             whole(0, RANKS_MAX - 1, "the rank that has what all get, or gets what all have")
                 .or("0"),
             when arrivals = ArrivalKind::Collective;
         pieces: Setting<u32> =
             whole(1, 1 << 16, "in how many pieces a half goes through a double tree").or("8"),
-            when arrivals = ArrivalKind::Collective | ArrivalKind::Chakra | ArrivalKind::Simgrid;
+            when arrivals = ArrivalKind::Collective | ArrivalKind::Chakra | ArrivalKind::Simgrid
+                | ArrivalKind::Program;
         group_ranks: Setting<u32> = whole(
             1,
             RANKS_MAX,
@@ -593,23 +612,25 @@ section! {
             of a host or at a switch",
         )
         .or("8"),
-            when arrivals = ArrivalKind::Collective | ArrivalKind::Chakra | ArrivalKind::Simgrid;
+            when arrivals = ArrivalKind::Collective | ArrivalKind::Chakra | ArrivalKind::Simgrid
+                | ArrivalKind::Program;
         reduce_rate: Setting<Rate> =
             rate("how fast a rank adds what comes in a reduction to what it has")
                 .otherwise("that takes no time"),
-            when arrivals = ArrivalKind::Collective | ArrivalKind::Chakra | ArrivalKind::Simgrid;
+            when arrivals = ArrivalKind::Collective | ArrivalKind::Chakra | ArrivalKind::Simgrid
+                | ArrivalKind::Program;
         eager: Setting<u32> = size_or_unlimited(
             MESSAGE_BYTES_MAX as u32 - 1,
             "the longest message that is sent before its receiver has asked for it",
         )
         .or("64 KiB"),
             when arrivals = ArrivalKind::Goal | ArrivalKind::Chakra | ArrivalKind::Simgrid
-                | ArrivalKind::Collective;
+                | ArrivalKind::Collective | ArrivalKind::Program;
         placement: Setting<Placement> =
             choice("which processes the ranks are: in order, drawn, or switch after switch")
                 .or("linear"),
             when arrivals = ArrivalKind::Goal | ArrivalKind::Chakra | ArrivalKind::Simgrid
-                | ArrivalKind::Collective;
+                | ArrivalKind::Collective | ArrivalKind::Program;
         pattern: Setting<PatternKind> = choice("to whom each host sends"),
             when arrivals = ArrivalKind::Open | ArrivalKind::PingPong | ArrivalKind::Window;
         hops: Setting<u32> = count("switch hops along the line"),

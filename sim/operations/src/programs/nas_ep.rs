@@ -1,7 +1,7 @@
 //! EP: each rank draws its share of 2^(m+1) random numbers, then three sums over all are made: of
 //! two doubles, one by one, and of ten counts.
 //!
-//! From `ep.f` of the benchmarks; m by class from the report. Nothing is assumed.
+//! From `ep.f` of the benchmarks; m by class from the report.
 
 use super::{Class, DOUBLE, Rounds};
 use crate::collective::Collective;

@@ -4,7 +4,6 @@
 //!
 //! From `ft.f` of the benchmarks with its layout in planes, which it has up to as many ranks as
 //! there are planes; its layout in pencils is not made. Operations as its rate counts them.
-//! Nothing is assumed.
 
 use super::{Class, DOUBLE, Rounds};
 use crate::collective::Collective;

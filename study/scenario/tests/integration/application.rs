@@ -418,3 +418,51 @@ fn computations_that_count_operations_are_warned_of_until_a_rate_is_said() {
     assert!(warned(&[]));
     assert!(!warned(&["traffic.operations_per_second=1e9"]));
 }
+
+#[test]
+fn a_program_has_its_class_its_ranks_and_a_rate_of_operations() {
+    let text = STUDY.replace(
+        "\"goal\"\nfile = \"x.goal\"",
+        "\"program\"\nprogram = \"nas-cg\"\nclass = \"S\"",
+    );
+    let load =
+        |values: &[&str]| parse_study_with(&text, &set(values)).map_err(|error| error.to_string());
+    let rate = "traffic.operations_per_second=1e8";
+    let messages = |values: &[&str]| {
+        let study = load(values).unwrap();
+        let application = study.config.traffic.application().unwrap();
+        (application.graph().ranks(), application.messages())
+    };
+    // All 15 iterations of 26 products and 53 sums, each along a row of two; two ranks are on the
+    // diagonal.
+    let iteration = 4 * (26 + 53) + 2 * 26;
+    assert_eq!(messages(&[rate]), (4, 15 * iteration));
+    assert_eq!(
+        messages(&[rate, "traffic.iterations=2"]),
+        (4, 2 * iteration)
+    );
+    assert_eq!(messages(&[rate, "traffic.ranks=1"]), (1, 0));
+    let study = load(&[rate, "traffic.iterations=1"]).unwrap();
+    let again = parse_study(&study.resolved_toml()).unwrap();
+    assert_eq!(digest(&study), digest(&again));
+    let error = |values: &[&str]| load(values).expect_err("it is refused");
+    for (values, told) in [
+        (&[][..], "set traffic.operations_per_second"),
+        (
+            &[rate, "traffic.ranks=3"],
+            "nas-cg of class S has no 3 ranks: it has powers of two, as 2 and 4",
+        ),
+        (
+            &[rate, "network.hosts=6"],
+            "nas-cg of class S has no 6 ranks: it has powers of two, as 4 and 8",
+        ),
+        (
+            &[rate, "traffic.iterations=16"],
+            "nas-cg of class S has 1 to 15 iterations, not 16",
+        ),
+        (&[rate, "traffic.program=nas-xy"], "nas-ep"),
+    ] {
+        let error = error(values);
+        assert!(error.contains(told), "{values:?}: {error}");
+    }
+}
