@@ -1,6 +1,7 @@
-//! CG: the matrix lies on a grid of ranks, of as many columns as rows or twice as many. Sums go
-//! along a row, in steps with the rank 1, 2, 4 columns away; then each exchanges what it has with
-//! the rank on the other side of the diagonal.
+//! CG: the matrix lies on a grid of ranks, of as many columns as rows or twice as many. Sums of
+//! vectors go along a row, in steps with the rank 1, 2, 4 columns away; then each exchanges what it
+//! has with the rank on the other side of the diagonal. Sums of numbers go along a row as well, the
+//! farthest rank first.
 //!
 //! An iteration has 25 steps, each with a product (sums of vectors and an exchange) and two sums of
 //! a double. Before them is a sum of a double, after them another product, a sum of a double and
@@ -92,14 +93,14 @@ pub(super) fn rounds(class: Class, (ranks, rank): (u32, u32), iterations: u32) -
     rounds
 }
 
-/// The ranks with whom a sum along the row is made, in order.
-fn along_row(place: Place) -> impl Iterator<Item = u32> {
+/// The ranks with whom a sum of vectors along the row is made, in order.
+fn along_row(place: Place) -> impl DoubleEndedIterator<Item = u32> {
     let steps = place.grid_columns.ilog2();
     (0..steps).map(move |step| place.rank ^ (1 << step))
 }
 
 fn sum(rounds: &mut Rounds, place: Place, doubles: u64) {
-    for other in along_row(place) {
+    for other in along_row(place).rev() {
         rounds.exchange("sum", other, (doubles * DOUBLE, doubles * DOUBLE));
     }
 }

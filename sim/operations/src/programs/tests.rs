@@ -91,6 +91,21 @@ fn a_rank_sums_rows_that_are_left_over_with_its_neighbours() {
 }
 
 #[test]
+fn numbers_are_summed_with_the_farthest_rank_first_and_vectors_with_the_nearest() {
+    // 64 ranks are a grid of 8 x 8: rank 0 sums along its row, and is on the diagonal.
+    let one_iteration = Request {
+        iterations: Some(1),
+        ..request(Program::NasCg, Class::S, 64)
+    };
+    let made = trace(&one_iteration).unwrap();
+    let to = made.ranks[0].all().filter_map(|work| match work {
+        Work::Send { to, .. } => Some(to),
+        _ => None,
+    });
+    assert_eq!(to.take(6).collect::<Vec<_>>(), [4, 2, 1, 1, 2, 4]);
+}
+
+#[test]
 fn sorting_and_transforming_send_by_the_formula() {
     let (ranks, others) = (8_u32, 7);
     let sort = made(&request(Program::NasIs, Class::A, ranks));
