@@ -7,6 +7,7 @@
 //! | `nas-is` | sorts integers: all keys change hands in each iteration | powers of two |
 //! | `nas-ft` | a Fourier transform: a transposition an iteration | powers of two, one a plane |
 //! | `nas-cg` | conjugate gradients: sums along the rows of a grid of ranks | powers of two |
+//! | `nas-lu` | sweeps over a grid of ranks, plane by plane | powers of two, four points a side |
 //!
 //! They are those of the NAS Parallel Benchmarks 2 (Bailey and others, NAS-95-020, 1995) and their
 //! sizes those of its classes. Which message follows which is derived from the MPI programs that
@@ -20,6 +21,7 @@ mod nas_cg;
 mod nas_ep;
 mod nas_ft;
 mod nas_is;
+mod nas_lu;
 #[cfg(test)]
 mod tests;
 
@@ -42,11 +44,19 @@ pub enum Program {
     NasFt,
     /// Conjugate gradients.
     NasCg,
+    /// Sweeps of a solver of triangular systems.
+    NasLu,
 }
 
 impl Program {
     /// All that there are.
-    pub const ALL: [Self; 4] = [Self::NasEp, Self::NasIs, Self::NasFt, Self::NasCg];
+    pub const ALL: [Self; 5] = [
+        Self::NasEp,
+        Self::NasIs,
+        Self::NasFt,
+        Self::NasCg,
+        Self::NasLu,
+    ];
 
     /// Its name, as users write it.
     #[must_use]
@@ -56,6 +66,7 @@ impl Program {
             Self::NasIs => "nas-is",
             Self::NasFt => "nas-ft",
             Self::NasCg => "nas-cg",
+            Self::NasLu => "nas-lu",
         }
     }
 
@@ -67,6 +78,7 @@ impl Program {
             Self::NasIs => nas_is::ITERATIONS,
             Self::NasFt => nas_ft::iterations(class),
             Self::NasCg => nas_cg::iterations(class),
+            Self::NasLu => nas_lu::iterations(class),
         }
     }
 }
@@ -163,13 +175,16 @@ pub fn trace(request: &Request) -> Result<Trace, ProgramError> {
         let steps = Arc::new(rounds.steps);
         (0..ranks).map(|_| Arc::clone(&steps)).collect()
     };
+    let each = |rounds: &dyn Fn(u32) -> Rounds| {
+        let steps = (0..ranks).map(|rank| Arc::new(rounds(rank).steps));
+        steps.collect()
+    };
     let of_ranks: Vec<Arc<Steps>> = match program {
         Program::NasEp => same(nas_ep::rounds(class, ranks)),
         Program::NasIs => same(nas_is::rounds(class, ranks, iterations)),
         Program::NasFt => same(nas_ft::rounds(class, ranks, iterations)),
-        Program::NasCg => (0..ranks)
-            .map(|rank| Arc::new(nas_cg::rounds(class, (ranks, rank), iterations).steps))
-            .collect(),
+        Program::NasCg => each(&|rank| nas_cg::rounds(class, (ranks, rank), iterations)),
+        Program::NasLu => each(&|rank| nas_lu::rounds(class, (ranks, rank), iterations)),
     };
     Ok(Trace {
         ranks: of_ranks,
@@ -184,6 +199,7 @@ pub fn trace(request: &Request) -> Result<Trace, ProgramError> {
 fn check_ranks(program: Program, class: Class, ranks: u32) -> Result<(), ProgramError> {
     let most = match program {
         Program::NasFt => nas_ft::ranks_max(class),
+        Program::NasLu => nas_lu::ranks_max(class),
         _ => RANKS_MAX,
     };
     let is_power = program != Program::NasEp;
@@ -214,7 +230,11 @@ struct Rounds {
 }
 
 impl Rounds {
+    /// All begin together; nothing is added if there are none.
     fn add(&mut self, name: &str, all: &[Work]) {
+        if all.is_empty() {
+            return;
+        }
         let begin = self.steps.len() as u32;
         for work in all {
             let number = self.steps.len() as u64;

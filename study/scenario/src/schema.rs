@@ -488,6 +488,7 @@ words!(Program {
     NasIs = "nas-is",
     NasFt = "nas-ft",
     NasCg = "nas-cg",
+    NasLu = "nas-lu",
 });
 
 words!(Class { S = "S", W = "W", A = "A", B = "B", C = "C" });

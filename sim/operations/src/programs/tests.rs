@@ -1,3 +1,5 @@
+use viaduct_engine::Time;
+
 use super::*;
 use crate::Kind;
 use crate::check::check;
@@ -36,9 +38,14 @@ fn sent(graph: &crate::Graph, rank: u32) -> (u64, u64) {
 fn all_that_is_sent_is_received_and_all_ranks_end() {
     for program in Program::ALL {
         for ranks in [1, 2, 4, 8, 16, 32, 64] {
+            let class = match program {
+                // Its smallest class has no more than 4 ranks.
+                Program::NasLu => Class::W,
+                _ => Class::S,
+            };
             let one_iteration = Request {
                 iterations: Some(1),
-                ..request(program, Class::S, ranks)
+                ..request(program, class, ranks)
             };
             let graph = made(&one_iteration);
             assert_eq!(check(&graph), [], "{program} {ranks}");
@@ -103,6 +110,61 @@ fn numbers_are_summed_with_the_farthest_rank_first_and_vectors_with_the_nearest(
         _ => None,
     });
     assert_eq!(to.take(6).collect::<Vec<_>>(), [4, 2, 1, 1, 2, 4]);
+}
+
+#[test]
+fn sweeps_send_rows_to_the_neighbours_by_the_formula() {
+    // 102 points a side over 4 x 2 ranks: 26, 26, 25 and 25 from north to south, 51 each from
+    // west to east; 100 planes. Rank 1 is in the west, between two others.
+    let all = made(&Request {
+        iterations: Some(2),
+        ..request(Program::NasLu, Class::B, 8)
+    });
+    let point = 40;
+    let (to_south_or_north, to_east) = ((51 - 1) * point, 26 * point);
+    let sweeps = 100 * (2 * to_south_or_north + to_east);
+    let borders = 2 * 102 * point * (2 * 51 + 26);
+    assert_eq!(sent(&all, 1), (2 * (300 + 3), 2 * (sweeps + borders)));
+    // Rank 7 is at two borders.
+    let sweeps = 100 * ((51 - 1) * point + (25 - 1) * point);
+    let borders = 2 * 102 * point * (51 + 25);
+    assert_eq!(sent(&all, 7), (2 * (200 + 2), 2 * (sweeps + borders)));
+    // Two norms after the last iteration, two messages each.
+    let whole = made(&request(Program::NasLu, Class::S, 4));
+    let one = made(&Request {
+        iterations: Some(1),
+        ..request(Program::NasLu, Class::S, 4)
+    });
+    assert_eq!(sent(&whole, 0).0, 50 * sent(&one, 0).0 + 2 * 2);
+}
+
+#[test]
+fn a_sweep_goes_through_the_grid_rank_by_rank() {
+    // Two ranks, messages that take no time: while the second one computes a plane, the first
+    // computes the next, so each sweep takes one plane more than with all at once.
+    let request = Request {
+        iterations: Some(1),
+        ..request(Program::NasLu, Class::S, 2)
+    };
+    let options = Options {
+        operations_per_second: Some(1e6),
+        ..Options::default()
+    };
+    let parameters = Parameters {
+        latency: Time::ZERO,
+        overhead: Time::ZERO,
+        gap: Time::ZERO,
+        gap_per_byte: Time::ZERO,
+        overhead_per_byte: Time::ZERO,
+        eager_bytes: u64::MAX,
+    };
+    let graph = graph(&trace(&request).unwrap(), &options).unwrap();
+    let end = replay(&graph, &parameters).unwrap().end();
+    let microseconds = (1984.77 * 1728.0 - 10_923.3 * 144.0 + 27_770.9 * 12.0 - 144_010.0) / 2.0;
+    let planes = microseconds / 3.0 / 10.0;
+    let expected = microseconds + 2.0 * planes;
+    let found = end.picoseconds() as f64 / 1e6;
+    assert!((found / expected - 1.0).abs() < 1e-4, "{found} {expected}");
 }
 
 #[test]
@@ -192,6 +254,10 @@ fn numbers_of_ranks_and_iterations_that_do_not_exist_are_refused_with_the_neares
     assert_eq!(
         refused(Program::NasFt, Class::A, 4, Some(7)),
         "nas-ft of class A has 1 to 6 iterations, not 7"
+    );
+    assert_eq!(
+        refused(Program::NasLu, Class::S, 8, None),
+        "nas-lu of class S has no 8 ranks: it has at most 4"
     );
     assert!(trace(&request(Program::NasEp, Class::S, 12)).is_ok());
 }
