@@ -1,8 +1,8 @@
-//! LU: the points lie on a grid of ranks, in columns as high as the whole. In each iteration a sweep
-//! goes from plane to plane, and in each plane from the north-western rank to the south-eastern one:
-//! a rank takes the rows at its border from north and west, computes, and sends its own on. Another
-//! sweep comes back. Then each exchanges two rows with its neighbours. After the last iteration two
-//! norms of five doubles are summed over all.
+//! LU: the points lie on a grid of ranks, in columns as high as the whole. In each iteration a
+//! sweep goes from plane to plane, and in each plane from the north-western rank to the
+//! south-eastern one: a rank takes the rows at its border from north and west, computes, and
+//! sends its own on. Another sweep comes back. Then each exchanges two rows with its neighbours.
+//! After the last iteration two norms of five doubles are summed over all.
 //!
 //! From `ssor.f`, `rhs.f`, `exchange_1.f`, `exchange_3.f`, `neighbors.f` and `subdomain.f` of the
 //! benchmarks, operations as its rate counts them. It is assumed that each sweep and the rest are a
