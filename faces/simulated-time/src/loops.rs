@@ -36,7 +36,7 @@ const KNOWN_LOOKS_MAX: u32 = 64;
 /// did not run.
 const KNOWN_COMPUTED_NS: u64 = 20_000;
 /// Such looks one after the other until it waits; see [`LOOKS_MIN`].
-const KNOWN_FOUND_MIN: u32 = 3;
+const KNOWN_FOUND_MIN: u32 = 4;
 /// Instructions of a loop: so many bytes from one to another.
 const LOOP_BYTES: u64 = 128;
 
@@ -210,10 +210,16 @@ extern "C" fn look(_signal: c_int, about: *mut siginfo_t, context: *mut c_void) 
 impl Watch {
     fn look(&self, place: u64) {
         if self.is_known() && self.known_looks.get() < KNOWN_LOOKS_MAX {
-            if !self.look_known(place)
-                && let Some(fine) = self.fine.get()
-            {
+            if self.look_known(place) {
+                return;
+            }
+            if let Some(fine) = self.fine.get() {
                 set(fine, KNOWN_INTERVAL_NS, 0);
+            }
+            // Only now: on a virtual machine to set a timer may take as long as such a look is to
+            // have computed.
+            if self.known_left_ns.get().is_some() {
+                self.known_left_ns.set(Some(computed_ns()));
             }
             return;
         }
@@ -256,7 +262,7 @@ impl Watch {
                 return true;
             }
         }
-        self.known_left_ns.set(Some(computed_ns()));
+        self.known_left_ns.set(Some(0));
         false
     }
 
