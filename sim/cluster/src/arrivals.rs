@@ -136,10 +136,9 @@ impl<P: Programs> Cluster<P> {
             wanted,
         };
         self.follow_wish(&wish);
-        let state = &mut self.hosts[host as usize];
-        if state.send_buffers_free == 0 {
-            state.blocked.push_back(wish);
-            let depth = state.blocked.len() as u64;
+        let buffers = &mut self.buffers[host as usize];
+        if buffers.free == 0 {
+            let depth = buffers.block(wish) as u64;
             if depth > self.blocked_depth_max.0 {
                 self.blocked_depth_max = (depth, host);
             }

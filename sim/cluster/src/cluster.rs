@@ -32,7 +32,7 @@ use crate::error::RunError;
 use crate::event::Event;
 use crate::failures::Failures;
 use crate::hardware::{Hardware, moving_per_vi};
-use crate::host::{AlignedNic, Host, Process};
+use crate::host::{AlignedNic, Buffers, Engines, Process, Processor};
 use crate::idle::Idle;
 use crate::message::{Message, MessageId, Messages};
 use crate::operations::Operations;
@@ -132,7 +132,11 @@ pub struct Cluster<P: Programs> {
     pub(crate) are_plans_alike: bool,
     /// Processes of each host.
     pub(crate) processes_per_host: u32,
-    pub(crate) hosts: Vec<Host>,
+    /// What each host has for its processes: send buffers and a processor.
+    pub(crate) buffers: Vec<Buffers>,
+    pub(crate) processors: Vec<Processor>,
+    /// The engines of each host's adapter.
+    pub(crate) engines: Vec<Engines>,
     /// What runs on the hosts beside drawn traffic, and what it uses of their NICs.
     pub programs: P,
     /// What drawn traffic uses of the hosts' NICs, by host; none where it is not.
@@ -251,10 +255,8 @@ impl<P: Programs> Cluster<P> {
         } else {
             host_count
         };
-        let mut hosts: Vec<Host> = (0..host_count)
-            .map(|_| Host::new(config.hosts.send_buffers))
-            .collect();
-        let failures = Failures::new(&config, &mut hosts)?;
+        let mut processors: Vec<Processor> = (0..host_count).map(|_| Processor::new()).collect();
+        let failures = Failures::new(&config, &mut processors)?;
         let sources = Sources::new(&config.background, host_count, config.run.seed)?;
         let windows = match has_growing_windows(&config.traffic) {
             true => LinkWindows::growing(&network, topology),
@@ -291,7 +293,11 @@ impl<P: Programs> Cluster<P> {
             heads_matched: 0,
             are_plans_alike: mechanism.is_stateless() && config.host.are_alike(),
             processes_per_host: config.hosts.processes,
-            hosts,
+            buffers: (0..host_count)
+                .map(|_| Buffers::new(config.hosts.send_buffers))
+                .collect(),
+            processors,
+            engines: (0..host_count).map(|_| Engines::new()).collect(),
             programs,
             nics: drawn_nics(&config, process_count),
             processes: (0..process_count)

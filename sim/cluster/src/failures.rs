@@ -33,7 +33,7 @@ use crate::connections::Connection;
 use crate::error::RunError;
 use crate::event::Event;
 use crate::faults::{Death, Fate, Faults, Timetable};
-use crate::host::{BlockedPost, Host};
+use crate::host::{BlockedPost, Processor};
 use crate::message::{Ends, MessageId};
 use crate::programs::Programs;
 use crate::programs::guest::Slots;
@@ -87,11 +87,10 @@ impl Consequence {
 }
 
 impl Failures {
-    /// Of a configuration; none if nothing may fail in it. Processors that are slow are told to
-    /// their hosts.
+    /// Of a configuration; none if nothing may fail in it. Processors that are slow are told so.
     pub(crate) fn new(
         config: &ClusterConfig,
-        hosts: &mut [Host],
+        processors: &mut [Processor],
     ) -> Result<Option<Box<Self>>, RunError> {
         if !config.may_fail() {
             return Ok(None);
@@ -104,7 +103,7 @@ impl Failures {
         }
         let Timetable { deaths, slowings } = timetable;
         for (host, slowing) in slowings {
-            let slowings = &mut hosts[host as usize].slowings;
+            let slowings = &mut processors[host as usize].slowings;
             slowings.get_or_insert_default().push(slowing);
         }
         Ok(Some(Box::new(Self {
@@ -555,12 +554,12 @@ impl<P: Programs> Cluster<P> {
     /// A host has a message, which takes its processor longer if that is slow.
     pub(crate) fn suffer_slowness(&mut self, host: u32) {
         let now = self.queue.now();
-        let state = &mut self.hosts[host as usize];
-        if let Some(slowings) = &state.slowings {
+        let processor = &mut self.processors[host as usize];
+        if let Some(slowings) = &processor.slowings {
             let spans = slowings.iter().map(|slowing| slowing.per_message(now));
             let span = spans.fold(Time::ZERO, |sum, span| sum + span);
             if span > Time::ZERO {
-                state.work(now, span);
+                processor.work(now, span);
             }
         }
     }

@@ -35,38 +35,52 @@ impl DerefMut for AlignedNic {
     }
 }
 
-/// Processor, NIC stages and buffer pool of a host.
+/// Send buffers of a host, and who waits for one.
 ///
-/// Where hosts cost nothing ([`crate::direct`]) only the first cache line is touched.
+/// Where hosts cost nothing ([`crate::direct`]) nothing else of a host is touched.
 #[derive(Debug)]
-#[repr(C, align(64))]
-pub(crate) struct Host {
+pub(crate) struct Buffers {
     /// Free buffers of the pool.
-    pub(crate) send_buffers_free: u32,
-    /// Messages that wait for the NIC.
-    pub(crate) queued: u32,
-    /// Posts that wait for a buffer.
-    pub(crate) blocked: VecDeque<BlockedPost>,
-    /// When the processor has done all the work it was given.
-    pub(crate) processor_free: Time,
-    /// How long all the work takes that it was given.
-    pub(crate) given: Time,
-    /// When the processor was given work last that it had none.
-    pub(crate) idle_at: Time,
-    /// When the receiving engine has done all the work it was given.
-    pub(crate) receive_free: Time,
-    /// Whether the sending engine has a message.
-    pub(crate) is_fetching: bool,
-    /// What makes the processor slow: few hosts have any.
+    pub(crate) free: u32,
+    /// Posts that wait for a buffer, in order.
     #[expect(
         clippy::box_collection,
-        reason = "a word in place of three, for each of many hosts"
+        reason = "a word in place of four, for each of many hosts"
+    )]
+    blocked: Option<Box<VecDeque<BlockedPost>>>,
+}
+
+/// What a processor has done and still has to do.
+#[derive(Debug)]
+pub(crate) struct Processor {
+    /// When it has done all the work it was given.
+    pub(crate) free: Time,
+    /// How long all the work takes that it was given.
+    given: Time,
+    /// When it was given work last that it had none.
+    pub(crate) idle_at: Time,
+    /// What makes it slow: few have any.
+    #[expect(
+        clippy::box_collection,
+        reason = "a word in place of three, for each of many processors"
     )]
     pub(crate) slowings: Option<Box<Vec<Slowing>>>,
+}
+
+/// The sending and the receiving engine of an adapter.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Engines {
+    /// When the receiving engine has done all the work it was given.
+    pub(crate) receive_free: Time,
     /// What the sending engine serves next, in order.
     pub(crate) turns: VecDeque<Turn>,
+    /// Messages that wait for it.
+    pub(crate) queued: u32,
     /// Messages that it has taken since it last had nothing to do.
     pub(crate) in_batch: u32,
+    /// Whether it has a message.
+    pub(crate) is_fetching: bool,
 }
 
 /// Whose turn at the sending engine comes.
@@ -156,41 +170,80 @@ pub(crate) struct Endpoint {
     pub(crate) receive_completions: CompletionQueueId,
 }
 
-impl Host {
-    pub(crate) fn new(send_buffers: u32) -> Self {
+impl Buffers {
+    /// A pool of so many.
+    pub(crate) const fn new(count: u32) -> Self {
         Self {
-            processor_free: Time::ZERO,
-            given: Time::ZERO,
-            idle_at: Time::ZERO,
+            free: count,
+            blocked: None,
+        }
+    }
+
+    /// A post waits for a buffer; how many do now.
+    #[cold]
+    pub(crate) fn block(&mut self, wish: BlockedPost) -> usize {
+        let blocked = self.blocked.get_or_insert_default();
+        blocked.push_back(wish);
+        blocked.len()
+    }
+
+    /// The posts that wait, in order.
+    pub(crate) fn blocked(&self) -> impl Iterator<Item = &BlockedPost> {
+        self.blocked.iter().flat_map(|line| line.iter())
+    }
+
+    /// The post that has waited longest, which waits no more.
+    #[inline]
+    pub(crate) fn unblock(&mut self) -> Option<BlockedPost> {
+        self.blocked.as_mut()?.pop_front()
+    }
+
+    pub(crate) fn state_bytes(&self) -> usize {
+        let of_line = |line: &VecDeque<BlockedPost>| {
+            size_of_val(line) + line.capacity() * size_of::<BlockedPost>()
+        };
+        size_of::<Self>() + self.blocked.as_deref().map_or(0, of_line)
+    }
+}
+
+impl Engines {
+    pub(crate) const fn new() -> Self {
+        Self {
             receive_free: Time::ZERO,
-            is_fetching: false,
-            slowings: None,
-            in_batch: 0,
             turns: VecDeque::new(),
-            send_buffers_free: send_buffers,
-            blocked: VecDeque::new(),
             queued: 0,
+            in_batch: 0,
+            is_fetching: false,
         }
     }
 
     pub(crate) fn state_bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.turns.capacity() * size_of::<Turn>()
-            + self.blocked.capacity() * size_of::<BlockedPost>()
+        size_of::<Self>() + self.turns.capacity() * size_of::<Turn>()
+    }
+}
+
+impl Processor {
+    pub(crate) const fn new() -> Self {
+        Self {
+            free: Time::ZERO,
+            given: Time::ZERO,
+            idle_at: Time::ZERO,
+            slowings: None,
+        }
     }
 
-    /// Gives the processor work of `span` from `ready` on; returns when it begins and ends.
+    /// Gives it work of `span` from `ready` on; returns when it begins and ends.
     #[inline]
     pub(crate) fn work(&mut self, ready: Time, span: Time) -> (Time, Time) {
         self.note_idle(ready);
-        let begin = ready.max(self.processor_free);
+        let begin = ready.max(self.free);
         let span = self.stretched(begin, span);
         self.given += span;
-        self.processor_free = begin + span;
-        (begin, self.processor_free)
+        self.free = begin + span;
+        (begin, self.free)
     }
 
-    /// Gives the processor work of `span` that came bit by bit since it had been idle for so long
+    /// Gives it work of `span` that came bit by bit since it had been idle for so long
     /// in all: when it began, if all was done at once, and when it ends. It did as much as it
     /// could whenever it had nothing else to do, and does the rest now.
     pub(crate) fn work_since(&mut self, idle: Time, now: Time, span: Time) -> (Time, Time) {
@@ -202,33 +255,33 @@ impl Host {
         if left == Time::ZERO {
             return (now.saturating_sub(span), now);
         }
-        let begin = now.max(self.processor_free);
-        self.processor_free = begin + left;
-        (begin.saturating_sub(done), self.processor_free)
+        let begin = now.max(self.free);
+        self.free = begin + left;
+        (begin.saturating_sub(done), self.free)
     }
 
-    /// How long the processor has been idle in all up to a time.
+    /// How long it has been idle in all up to a time.
     #[inline]
     pub(crate) fn idle(&self, time: Time) -> Time {
-        self.processor_free.max(time).saturating_sub(self.given)
+        self.free.max(time).saturating_sub(self.given)
     }
 
-    /// Notes that the processor is idle at a time, if it is.
+    /// Notes that it is idle at a time, if it is.
     #[inline]
     pub(crate) fn note_idle(&mut self, time: Time) {
-        if self.processor_free < time {
+        if self.free < time {
             self.idle_at = self.idle_at.max(time);
         }
     }
 
-    /// Whether the processor did nothing up to a time, whatever it was given at that moment: a
+    /// Whether it did nothing up to a time, whatever it was given at that moment: a
     /// program that polls goes round in its loop then.
     #[inline]
     pub(crate) fn is_idle_until(&self, time: Time) -> bool {
-        self.processor_free <= time || self.idle_at >= time
+        self.free <= time || self.idle_at >= time
     }
 
-    /// How long the processor takes for work of `span` that it begins at a time.
+    /// How long it takes for work of `span` that it begins at a time.
     #[inline]
     pub(crate) fn stretched(&self, begin: Time, span: Time) -> Time {
         match &self.slowings {

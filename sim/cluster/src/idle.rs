@@ -195,8 +195,8 @@ impl<P: Programs> Cluster<P> {
                 look.place = moved.copied().unwrap_or(look.place);
             }
         }
-        for host in &mut self.hosts {
-            for turn in &mut host.turns {
+        for engines in &mut self.engines {
+            for turn in &mut engines.turns {
                 turn.move_place(|process, place| {
                     let moved = places[process as usize].get(place as usize);
                     moved.copied().unwrap_or(place)

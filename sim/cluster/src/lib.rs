@@ -13,7 +13,7 @@
 //! 1. **`Arrival`** `arrivals.rs: handle_arrival` posts what was drawn for it, schedules the next
 //!    arrival and draws its target and size (`schedule_arrival`, `draw`, `workload/targets.rs`,
 //!    `size.rs`). `want_to_post` waits for a send buffer. `post` finds the connection, or sets it
-//!    up (`connect.rs: connect`); gives the processor its work (`Host::work`); calls
+//!    up (`connect.rs: connect`); gives the processor its work (`Processor::work`); calls
 //!    `Nic::post_send`; prices the doorbell; `ring` puts the message in its VI's line at the
 //!    adapter. Where no doorbell is rung, the processor starts the message itself
 //!    (`start_by_processor`): it writes the bytes, or asks the adapter's engine to move them.
@@ -116,7 +116,7 @@
 //! # Words
 //!
 //! - doorbell: `Stage::Doorbell`, `NicModel::doorbell` (`viaduct-hardware`)
-//! - host, process (application): `Host`, `Process` (`host.rs`)
+//! - host, process (application): `Buffers`, `Processor`, `Engines`, `Process` (`host.rs`)
 //! - message: one send and its receive: `Message`, `MessageId` (`message.rs`)
 //! - stage: where a message's time goes: `Stage` (15 of them) (`viaduct-hardware`)
 //! - resource: a link or a bus that shares its rate: `Resource`, `ResourceId` (`viaduct-network`)

@@ -26,7 +26,7 @@ impl<P: Programs> Cluster<P> {
         if P::EXIST {
             return self.look_ahead_of_programs();
         }
-        if self.hosts.len() < HOSTS_MIN {
+        if self.engines.len() < HOSTS_MIN {
             return;
         }
         if self.queue.popped_from_lane() {
@@ -139,8 +139,16 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn look_at_process(&self, process: u32) {
         let host = self.host_of(process);
         prefetch_all(self.drawn(host));
-        prefetch_all(&self.hosts[host as usize]);
+        self.look_at_host(host);
         prefetch_all(&self.processes[process as usize]);
+    }
+
+    /// Asks for the buffers, the processor and the adapter's engines of a host.
+    #[inline]
+    pub(crate) fn look_at_host(&self, host: u32) {
+        prefetch(&raw const self.buffers[host as usize]);
+        prefetch(&raw const self.processors[host as usize]);
+        prefetch_all(&self.engines[host as usize]);
     }
 
     /// Asks for the NIC of a host.

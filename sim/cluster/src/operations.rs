@@ -430,15 +430,15 @@ impl<P: Programs> Cluster<P> {
         };
         let process = operations.places.process_of(rank);
         let processor = usize::from(operation.processor);
-        let host = &mut self.hosts[(process / self.processes_per_host) as usize];
+        let own = &mut self.processors[(process / self.processes_per_host) as usize];
         let is_shared = processor == 0 && self.processes_per_host == 1;
         let (begin, end) = if is_shared {
-            host.work(now, span)
+            own.work(now, span)
         } else {
             let each = operations.graph().processors() as usize;
             let free = &mut operations.processors[process as usize * each + processor];
             let begin = now.max(*free);
-            *free = begin + host.stretched(begin, span);
+            *free = begin + own.stretched(begin, span);
             (begin, *free)
         };
         let account = &mut operations.ranks[rank as usize];
@@ -531,7 +531,7 @@ impl<P: Programs> Cluster<P> {
     /// all of its pieces.
     pub(crate) fn note_posted(&mut self, wish: &BlockedPost) {
         let host = self.host_of(wish.process);
-        let worked = self.hosts[host as usize].processor_free;
+        let worked = self.processors[host as usize].free;
         let Some(operations) = &mut self.operations else {
             return;
         };

@@ -112,13 +112,13 @@ impl<P: Programs> Cluster<P> {
         // The message's own data waits for its descriptor.
         let is_moving = message.tail_arrives == Time::MAX && !self.is_stored_at_receiver(id);
         let span = self.short_transaction(host, step.bus, is_moving.into()) + step.own;
-        let state = &mut self.hosts[host as usize];
-        let begin = now.max(state.receive_free);
-        state.receive_free = begin + span;
+        let engines = &mut self.engines[host as usize];
+        let begin = now.max(engines.receive_free);
+        engines.receive_free = begin + span;
         if is_one_engine {
             self.follow_engine(host, id, begin, begin + span);
         }
-        let idle = self.hosts[host as usize].idle(now);
+        let idle = self.processors[host as usize].idle(now);
         let message = self.messages.get_mut(id);
         message.receive_delay = Some(begin + span - now);
         message.idle_at_head = idle;
@@ -174,8 +174,8 @@ impl<P: Programs> Cluster<P> {
             // The kernel took frame after frame, and applications ran in between.
             let span = plan.receive_processor;
             let now = self.queue.now();
-            let state = &mut self.hosts[host as usize];
-            let (begin, end) = state.work_since(idle, now, span);
+            let processor = &mut self.processors[host as usize];
+            let (begin, end) = processor.work_since(idle, now, span);
             self.follow_processor(host, id, Work::Take, begin, end);
             worked = end;
         }

@@ -11,7 +11,7 @@ use crate::cluster::{Cluster, Progress};
 use crate::config::ClusterConfig;
 use crate::error::RunError;
 use crate::faults::Fault;
-use crate::host::AlignedNic;
+use crate::host::{AlignedNic, Buffers, Engines, Processor};
 use crate::interval::{Measured, half_width};
 use crate::levels;
 use crate::programs::Programs;
@@ -243,7 +243,7 @@ impl<P: Programs> Cluster<P> {
     fn bus_use(&self, end: Time) -> ResourceUse {
         let span = end.saturating_sub(self.measured_from).picoseconds() as f64;
         let count = if self.network.has_buses() {
-            self.hosts.len() as u32
+            self.engines.len() as u32
         } else {
             0
         };
@@ -294,7 +294,10 @@ impl<P: Programs> Cluster<P> {
     }
 
     fn state_bytes(&self) -> u64 {
-        let hosts: usize = self.hosts.iter().map(crate::host::Host::state_bytes).sum();
+        let buffers = self.buffers.iter().map(Buffers::state_bytes);
+        let engines = self.engines.iter().map(Engines::state_bytes);
+        let processors = self.processors.len() * size_of::<Processor>();
+        let hosts = buffers.sum::<usize>() + engines.sum::<usize>() + processors;
         let processes: usize = self
             .processes
             .iter()
@@ -378,7 +381,7 @@ impl<P: Programs> Cluster<P> {
         };
         // A process that dies may have taken what it never looks at.
         let has_deaths = self.failures.as_ref().is_some_and(|failures| {
-            let mut hosts = 0..self.hosts.len() as u32;
+            let mut hosts = 0..self.engines.len() as u32;
             failures.has_deaths() || hosts.any(|host| failures.faults.is_host_dead(host))
         });
         for (counts, taken) in kinds {

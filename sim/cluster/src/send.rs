@@ -53,9 +53,8 @@ impl<P: Programs> Cluster<P> {
         };
         self.look_at_process(wish.target);
         self.look_at_vi(process, ends.source_vi);
-        let state = &mut self.hosts[host as usize];
-        state.send_buffers_free -= 1;
-        let (begin, end) = state.work(now, post);
+        self.buffers[host as usize].free -= 1;
+        let (begin, end) = self.processors[host as usize].work(now, post);
         let reaping = self.sends_to_take(host, process, ends);
         self.post_descriptor(host, ends, &wish);
         let id = self.messages.post(&wish, ends);
@@ -88,14 +87,14 @@ impl<P: Programs> Cluster<P> {
     /// The processor takes completions of sends when it has done what it was given.
     #[inline]
     fn reap_sends(&mut self, host: u32, span: Time) {
-        let state = &mut self.hosts[host as usize];
-        state.work(state.processor_free, span);
+        let processor = &mut self.processors[host as usize];
+        processor.work(processor.free, span);
     }
 
     /// The processor has done all that a post asks of it.
     #[inline]
     fn follow_post(&mut self, host: u32, id: MessageId, begin: Time) {
-        let worked = self.hosts[host as usize].processor_free;
+        let worked = self.processors[host as usize].free;
         let message = self.messages.get(id);
         let (process, place) = (message.source, message.connection);
         let name = message.name(self.processes_per_host);
@@ -113,7 +112,7 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get_mut(id);
         let software = self.plans.get(message.plan).processor;
         if software > Time::ZERO {
-            let (_, end) = self.hosts[host as usize].work(message.mark, software);
+            let (_, end) = self.processors[host as usize].work(message.mark, software);
             message.spend(Stage::Software, end);
         }
     }
@@ -161,7 +160,7 @@ impl<P: Programs> Cluster<P> {
     #[inline(never)]
     fn another_plan(&mut self, host: u32, id: MessageId) {
         let message = self.messages.get(id);
-        let place_in_batch = self.hosts[host as usize].in_batch;
+        let place_in_batch = self.engines[host as usize].in_batch;
         let request = if message.is_of::<P>() {
             self.request_of_program(id, place_in_batch)
         } else {
@@ -175,7 +174,7 @@ impl<P: Programs> Cluster<P> {
                 is_inline: None,
             }
         };
-        self.hosts[host as usize].in_batch = place_in_batch.wrapping_add(1);
+        self.engines[host as usize].in_batch = place_in_batch.wrapping_add(1);
         let message = self.messages.get(id);
         let target = self.host_of_end(message, message.target);
         let (hosts, link) = (self.config.pair((host, target)), self.config.host_link());
@@ -221,16 +220,16 @@ impl<P: Programs> Cluster<P> {
         let begins = message.mark;
         match plan.mover {
             Mover::Processor(writing) => {
-                self.hosts[host as usize].work(begins, writing);
+                self.processors[host as usize].work(begins, writing);
                 self.at(begins, Event::Begins(id));
             }
             Mover::Engine | Mover::HeldEngine => {
                 let is_held = plan.mover == Mover::HeldEngine;
                 // The request is there when the processor has written it; more may follow.
                 message.engine_from = begins;
-                let state = &mut self.hosts[host as usize];
-                state.work(begins, plan.beside);
-                state.turns.push_back(Turn::Message(id));
+                self.processors[host as usize].work(begins, plan.beside);
+                let engines = &mut self.engines[host as usize];
+                engines.turns.push_back(Turn::Message(id));
                 let (process, place) = (message.source, message.connection);
                 let connection = connection!(self, process, place);
                 connection.held += u32::from(is_held);
@@ -283,10 +282,10 @@ impl<P: Programs> Cluster<P> {
 
     /// One more message waits for a host's sending engine.
     pub(crate) fn queue_at_adapter(&mut self, host: u32) {
-        let state = &mut self.hosts[host as usize];
-        state.queued += 1;
-        if u64::from(state.queued) > self.queue_depth_max.0 {
-            self.queue_depth_max = (u64::from(state.queued), host);
+        let engines = &mut self.engines[host as usize];
+        engines.queued += 1;
+        if u64::from(engines.queued) > self.queue_depth_max.0 {
+            self.queue_depth_max = (u64::from(engines.queued), host);
         }
     }
 
@@ -302,21 +301,21 @@ impl<P: Programs> Cluster<P> {
                 self.guests.going += u32::from(place & OF_PROGRAM != 0);
             }
             let turn = Turn::Connection { process, place };
-            self.hosts[host as usize].turns.push_back(turn);
+            self.engines[host as usize].turns.push_back(turn);
         }
     }
 
     /// The sending engine takes the next message: send queues in turn, each in order.
     pub(crate) fn serve(&mut self, host: u32) {
-        let state = &mut self.hosts[host as usize];
-        if state.is_fetching {
+        let engines = &mut self.engines[host as usize];
+        if engines.is_fetching {
             return;
         }
-        let Some(turn) = state.turns.pop_front() else {
-            state.in_batch = 0;
+        let Some(turn) = engines.turns.pop_front() else {
+            engines.in_batch = 0;
             return;
         };
-        state.is_fetching = true;
+        engines.is_fetching = true;
         let now = self.queue.now();
         let id = match turn {
             Turn::Message(id) => id,
@@ -341,16 +340,16 @@ impl<P: Programs> Cluster<P> {
                 id
             }
         };
-        self.hosts[host as usize].queued -= 1;
+        self.engines[host as usize].queued -= 1;
         let message = self.messages.get(id);
         let mut begin = message.engine_from.max(now);
         let plan = self.plans.get(message.plan);
         let (service, is_one_engine) = (plan.service, plan.is_one_engine);
         let read = self.short_transaction(host, service.bus, 0);
-        let state = &mut self.hosts[host as usize];
+        let engines = &mut self.engines[host as usize];
         if is_one_engine {
-            begin = begin.max(state.receive_free);
-            state.receive_free = begin + read + service.own;
+            begin = begin.max(engines.receive_free);
+            engines.receive_free = begin + read + service.own;
         }
         let message = self.messages.get_mut(id);
         message.spend(Stage::SendQueue, begin);
@@ -365,7 +364,7 @@ impl<P: Programs> Cluster<P> {
     #[cold]
     fn pass_over_line(&mut self, host: u32, process: u32, place: u32) {
         connection!(self, process, place).has_turn = false;
-        self.hosts[host as usize].is_fetching = false;
+        self.engines[host as usize].is_fetching = false;
         self.serve(host);
     }
 
@@ -374,9 +373,9 @@ impl<P: Programs> Cluster<P> {
     fn pass_over(&mut self, host: u32, process: u32, place: u32, id: MessageId) {
         let connection = connection!(self, process, place);
         connection.has_turn = false;
-        let state = &mut self.hosts[host as usize];
-        state.is_fetching = false;
-        state.queued -= 1;
+        let engines = &mut self.engines[host as usize];
+        engines.is_fetching = false;
+        engines.queued -= 1;
         self.take_turn(host, process, place);
         self.end_unsent(id);
         self.serve(host);
@@ -407,7 +406,7 @@ impl<P: Programs> Cluster<P> {
             self.move_behind(id);
         }
         if !is_held {
-            self.hosts[host as usize].is_fetching = false;
+            self.engines[host as usize].is_fetching = false;
             self.take_turn(host, process, place);
             self.serve(host);
         }
@@ -468,7 +467,7 @@ impl<P: Programs> Cluster<P> {
 
     /// A held engine takes its next message.
     pub(crate) fn handle_engine_free(&mut self, host: u32) {
-        self.hosts[host as usize].is_fetching = false;
+        self.engines[host as usize].is_fetching = false;
         self.serve(host);
     }
 
@@ -741,7 +740,7 @@ impl<P: Programs> Cluster<P> {
             self.follow_buffer(id);
         }
         if mover == Mover::HeldEngine {
-            let (start, end) = self.hosts[host as usize].work(now, interrupt);
+            let (start, end) = self.processors[host as usize].work(now, interrupt);
             sent = end;
             self.follow_processor(host, id, Work::Post, start, sent);
             let read = self.messages.get(id).engine_done;
@@ -801,8 +800,9 @@ impl<P: Programs> Cluster<P> {
 
     /// A send buffer is free: for the post that waits for one, if any.
     pub(crate) fn free_buffer(&mut self, host: u32) {
-        self.hosts[host as usize].send_buffers_free += 1;
-        if let Some(wish) = self.hosts[host as usize].blocked.pop_front() {
+        let buffers = &mut self.buffers[host as usize];
+        buffers.free += 1;
+        if let Some(wish) = buffers.unblock() {
             self.post_wish(wish);
         }
     }

@@ -74,7 +74,7 @@ impl<P: Programs> Cluster<P> {
         let now = self.queue.now();
         while let Some(look) = self.looks_at_sends.get(&process).and_then(VecDeque::front) {
             let Look { place, message } = *look;
-            let free = self.hosts[host as usize].processor_free;
+            let free = self.processors[host as usize].free;
             if free > now {
                 self.queue.schedule(free, Event::LooksAtSends(process));
                 return;
@@ -91,7 +91,7 @@ impl<P: Programs> Cluster<P> {
                 continue;
             }
             let reap = self.hardware.of(host).processor.reap;
-            let (begin, end) = self.hosts[host as usize].work(now, reap);
+            let (begin, end) = self.processors[host as usize].work(now, reap);
             state.busy_until = state.busy_until.max(end);
             let span = Span { begin, end };
             self.follow_processor_for(host, (message, process), Work::Post, span);

@@ -52,11 +52,11 @@ impl<P: Programs> Cluster<P> {
     #[inline]
     fn waits(&self, process: u32, notice: Notice) -> bool {
         let now = self.queue.now();
-        let state = &self.hosts[self.host_of(process) as usize];
+        let processor = &self.processors[self.host_of(process) as usize];
         let looked_at = match notice {
-            _ if state.is_idle_until(now) => now,
+            _ if processor.is_idle_until(now) => now,
             // Others have the processor, and it does not see them begin: it sleeps.
-            Notice::Interrupt { .. } => state.idle_at,
+            Notice::Interrupt { .. } => processor.idle_at,
             Notice::Polling { .. } => return false,
         };
         self.processes[process as usize].busy_until <= looked_at
@@ -66,7 +66,7 @@ impl<P: Programs> Cluster<P> {
     fn expect_look(&mut self, process: u32) {
         let busy_until = self.processes[process as usize].busy_until;
         if busy_until < Time::MAX {
-            let free = self.hosts[self.host_of(process) as usize].processor_free;
+            let free = self.processors[self.host_of(process) as usize].free;
             self.queue
                 .schedule(busy_until.max(free), Event::Looks(process));
         }
@@ -74,7 +74,7 @@ impl<P: Programs> Cluster<P> {
 
     /// A process behind the kernel, to which messages have come, looks for the first of them.
     pub(crate) fn handle_look(&mut self, process: u32) {
-        let free = self.hosts[self.host_of(process) as usize].processor_free;
+        let free = self.processors[self.host_of(process) as usize].free;
         let busy_until = self.processes[process as usize].busy_until;
         if free > busy_until.max(self.queue.now()) {
             // The kernel has got the processor meanwhile.
@@ -108,9 +108,9 @@ impl<P: Programs> Cluster<P> {
         let host = self.host_of(process);
         let hardware = self.hardware.of(host);
         let (reap, of_waiting) = (hardware.processor.reap, hardware.notice.alone());
-        let state = &mut self.hosts[host as usize];
-        let (begin, noticed) = state.work(now, notice);
-        let (_, reaped) = state.work(noticed, reap);
+        let processor = &mut self.processors[host as usize];
+        let (begin, noticed) = processor.work(now, notice);
+        let (_, reaped) = processor.work(noticed, reap);
         let message = self.messages.get_mut(id);
         // The floor has the notice of a process that waits.
         let spared = of_waiting - notice;
@@ -135,8 +135,8 @@ impl<P: Programs> Cluster<P> {
     /// The processor posts the receive of a message again when it has done all it was given.
     fn post_receive_again(&mut self, id: MessageId, host: u32) {
         let post = self.hardware.of(host).processor.post;
-        let state = &mut self.hosts[host as usize];
-        let (begin, end) = state.work(state.processor_free, post);
+        let processor = &mut self.processors[host as usize];
+        let (begin, end) = processor.work(processor.free, post);
         let message = self.messages.get_mut(id);
         message.reposted = end;
         let process = message.target;

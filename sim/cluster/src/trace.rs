@@ -11,7 +11,7 @@ use viaduct_topology::{HostId, LinkId};
 
 use crate::cluster::Cluster;
 use crate::config::ClusterConfig;
-use crate::host::BlockedPost;
+use crate::host::{BlockedPost, Buffers};
 use crate::message::{Message, MessageId};
 use crate::programs::{OF_PROGRAM, Programs};
 use crate::record::{Recorder, Used};
@@ -629,7 +629,7 @@ impl<P: Programs> Cluster<P> {
     /// The message of a number if it is under way: its name, when it was posted, and whether it
     /// waits for a send buffer.
     pub(crate) fn find_under_way(&self, number: u64) -> Option<(MessageName, Time, bool)> {
-        let blocked = self.hosts.iter().flat_map(|host| &host.blocked);
+        let blocked = self.buffers.iter().flat_map(Buffers::blocked);
         for wish in blocked {
             if wish.number == number {
                 return Some((wish.name(), wish.wanted, true));

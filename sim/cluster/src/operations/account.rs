@@ -79,7 +79,7 @@ impl<P: Programs> Cluster<P> {
         // several ranks share has no such rest of a rank's own.
         let host = operations.places.host_of(rank);
         let to_do = match self.processes_per_host {
-            1 => self.hosts[host as usize].processor_free.saturating_sub(now),
+            1 => self.processors[host as usize].free.saturating_sub(now),
             _ => Time::ZERO,
         };
         let account = &mut operations.ranks[rank as usize];

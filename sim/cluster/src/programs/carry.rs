@@ -146,7 +146,7 @@ impl<P: Programs> Cluster<P> {
         while self.guests.hosts[host as usize].at(place).waiting > left {
             let id = self.leave_line(host, place);
             if self.hardware.of(host).doorbell.is_some() {
-                self.hosts[host as usize].queued -= 1;
+                self.engines[host as usize].queued -= 1;
             }
             self.messages.get_mut(id).references = 1;
             self.remove_message(id);

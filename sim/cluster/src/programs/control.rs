@@ -28,7 +28,7 @@ impl<P: Programs> Cluster<P> {
     #[must_use]
     pub fn host_at(&self, address: HostAddress) -> Option<u32> {
         let index = address.get().checked_sub(P::FIRST_ADDRESS)?;
-        (index < self.hosts.len() as u64).then_some(index as u32)
+        (index < self.engines.len() as u64).then_some(index as u32)
     }
 
     /// Sends a message about a connection, behind what the ends of one must not overtake.

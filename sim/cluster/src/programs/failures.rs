@@ -28,7 +28,7 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn notice_death(&mut self, dead: u32) {
         let own = &self.guests.hosts[dead as usize].streams;
         let own: BTreeSet<u32> = own.iter().map(|stream| stream.peer).collect();
-        for host in 0..self.hosts.len() as u32 {
+        for host in 0..self.engines.len() as u32 {
             if own.contains(&host) || self.guests.hosts[host as usize].knows(dead) {
                 let broken = self.lose(host, dead);
                 self.guests.counts.connections_broken += broken;

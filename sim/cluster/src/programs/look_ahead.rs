@@ -2,7 +2,6 @@
 //! They have more of it, so that fewer of them fill the near caches.
 
 use viaduct_core::ViId;
-use viaduct_engine::prefetch_all;
 
 use super::{OF_PROGRAM, Programs};
 use crate::cluster::Cluster;
@@ -16,7 +15,7 @@ impl<P: Programs> Cluster<P> {
     /// Asks for what the next events will read: first what an event names, then what that names.
     #[inline]
     pub(crate) fn look_ahead_of_programs(&self) {
-        if self.hosts.len() >= HOSTS_MIN {
+        if self.engines.len() >= HOSTS_MIN {
             self.look_at_events();
         }
     }
@@ -37,7 +36,7 @@ impl<P: Programs> Cluster<P> {
                 .and_then(|it| self.place_of(it))
         };
         if let Some((host, _)) = place(4) {
-            prefetch_all(&self.hosts[host as usize]);
+            self.look_at_host(host);
             self.programs.prefetch(host, None);
         }
         if let Some((host, Some(vi))) = place(2) {

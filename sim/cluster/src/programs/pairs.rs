@@ -146,7 +146,7 @@ impl<P: Programs> Cluster<P> {
             }
             // Nobody has the number: it goes, and nobody hears it.
             self.guests.bytes = bytes;
-            self.hosts[host as usize].queued -= 1;
+            self.engines[host as usize].queued -= 1;
             self.messages.get_mut(id).references = 1;
             self.remove_message(id);
             P::left_of_pair(self, host, pair, packet.sequence);

@@ -31,27 +31,27 @@ impl<P: Programs> Cluster<P> {
     #[inline]
     #[must_use]
     pub fn host_count(&self) -> u32 {
-        self.hosts.len() as u32
+        self.engines.len() as u32
     }
 
     /// Gives a host's processor work from some moment on; when it begins, and when it is done.
     #[inline]
     pub fn work(&mut self, host: u32, from: Time, span: Time) -> (Time, Time) {
-        self.hosts[host as usize].work(from, span)
+        self.processors[host as usize].work(from, span)
     }
 
     /// As [`Cluster::work`], from now on; when it is done.
     #[inline]
     pub fn work_now(&mut self, host: u32, span: Time) -> Time {
         let now = self.queue.now();
-        self.hosts[host as usize].work(now, span).1
+        self.processors[host as usize].work(now, span).1
     }
 
     /// When a host's processor has done all the work it was given.
     #[inline]
     #[must_use]
     pub fn processor_free(&self, host: u32) -> Time {
-        self.hosts[host as usize].processor_free
+        self.processors[host as usize].free
     }
 
     /// How long it takes a program of a host that polls, and is told of something now, to see it:
@@ -59,7 +59,7 @@ impl<P: Programs> Cluster<P> {
     #[inline]
     #[must_use]
     pub fn polling_delay(&self, host: u32) -> Time {
-        match self.hosts[host as usize].is_idle_until(self.queue.now()) {
+        match self.processors[host as usize].is_idle_until(self.queue.now()) {
             true => self.hardware.of(host).processor.polling_delay,
             false => Time::ZERO,
         }
@@ -115,7 +115,7 @@ impl<P: Programs> Cluster<P> {
     /// A request joins the turns of a host's sending engine, which it will hold.
     pub fn queue_request(&mut self, host: u32, request: u32) {
         let turn = Turn::Request(request);
-        self.hosts[host as usize].turns.push_back(turn);
+        self.engines[host as usize].turns.push_back(turn);
         self.guests.going += 1;
         self.serve(host);
     }
