@@ -7,7 +7,10 @@
 //! | `nas-is` | sorts integers: all keys change hands in each iteration | powers of two |
 //! | `nas-ft` | a Fourier transform: a transposition an iteration | powers of two, one a plane |
 //! | `nas-cg` | conjugate gradients: sums along the rows of a grid of ranks | powers of two |
+//! | `nas-mg` | cycles over grids from fine to coarse and back | powers of two, a point each |
 //! | `nas-lu` | sweeps over a grid of ranks, plane by plane | powers of two, four points a side |
+//! | `nas-sp` | sweeps in three directions, shared by all ranks | squares, three points a side |
+//! | `nas-bt` | the same with longer messages | squares, three points a side |
 //!
 //! They are those of the NAS Parallel Benchmarks 2 (Bailey and others, NAS-95-020, 1995) and their
 //! sizes those of its classes. Which message follows which is derived from the MPI programs that
@@ -17,11 +20,15 @@
 //! Computations count the operations that the program itself counts when it prints its rate,
 //! shared evenly. Of `nas-is` that is a key that is ranked, of `nas-ep` a number that is drawn.
 
+mod multipartition;
+mod nas_bt;
 mod nas_cg;
 mod nas_ep;
 mod nas_ft;
 mod nas_is;
 mod nas_lu;
+mod nas_mg;
+mod nas_sp;
 #[cfg(test)]
 mod tests;
 
@@ -44,18 +51,27 @@ pub enum Program {
     NasFt,
     /// Conjugate gradients.
     NasCg,
+    /// Cycles over grids from fine to coarse and back.
+    NasMg,
     /// Sweeps of a solver of triangular systems.
     NasLu,
+    /// Sweeps of a solver of systems with five diagonals.
+    NasSp,
+    /// Sweeps of a solver of systems of blocks.
+    NasBt,
 }
 
 impl Program {
     /// All that there are.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self::NasEp,
         Self::NasIs,
         Self::NasFt,
         Self::NasCg,
+        Self::NasMg,
         Self::NasLu,
+        Self::NasSp,
+        Self::NasBt,
     ];
 
     /// Its name, as users write it.
@@ -66,7 +82,10 @@ impl Program {
             Self::NasIs => "nas-is",
             Self::NasFt => "nas-ft",
             Self::NasCg => "nas-cg",
+            Self::NasMg => "nas-mg",
             Self::NasLu => "nas-lu",
+            Self::NasSp => "nas-sp",
+            Self::NasBt => "nas-bt",
         }
     }
 
@@ -78,7 +97,10 @@ impl Program {
             Self::NasIs => nas_is::ITERATIONS,
             Self::NasFt => nas_ft::iterations(class),
             Self::NasCg => nas_cg::iterations(class),
+            Self::NasMg => nas_mg::iterations(class),
             Self::NasLu => nas_lu::iterations(class),
+            Self::NasSp => nas_sp::iterations(class),
+            Self::NasBt => nas_bt::iterations(class),
         }
     }
 }
@@ -184,7 +206,10 @@ pub fn trace(request: &Request) -> Result<Trace, ProgramError> {
         Program::NasIs => same(nas_is::rounds(class, ranks, iterations)),
         Program::NasFt => same(nas_ft::rounds(class, ranks, iterations)),
         Program::NasCg => each(&|rank| nas_cg::rounds(class, (ranks, rank), iterations)),
+        Program::NasMg => each(&|rank| nas_mg::rounds(class, (ranks, rank), iterations)),
         Program::NasLu => each(&|rank| nas_lu::rounds(class, (ranks, rank), iterations)),
+        Program::NasSp => each(&|rank| nas_sp::rounds(class, (ranks, rank), iterations)),
+        Program::NasBt => each(&|rank| nas_bt::rounds(class, (ranks, rank), iterations)),
     };
     Ok(Trace {
         ranks: of_ranks,
@@ -196,22 +221,65 @@ pub fn trace(request: &Request) -> Result<Trace, ProgramError> {
     })
 }
 
-fn check_ranks(program: Program, class: Class, ranks: u32) -> Result<(), ProgramError> {
-    let most = match program {
-        Program::NasFt => nas_ft::ranks_max(class),
-        Program::NasLu => nas_lu::ranks_max(class),
-        _ => RANKS_MAX,
-    };
-    let is_power = program != Program::NasEp;
-    if (1..=most).contains(&ranks) && (!is_power || ranks.is_power_of_two()) {
-        return Ok(());
+/// Which numbers of ranks a program has.
+#[derive(Clone, Copy)]
+enum Numbers {
+    All,
+    PowersOfTwo,
+    Squares,
+}
+
+impl Numbers {
+    /// The largest of them that is not above a number, which is not 0.
+    const fn up_to(self, ranks: u32) -> u32 {
+        match self {
+            Self::All => ranks,
+            Self::PowersOfTwo => 1 << ranks.ilog2(),
+            Self::Squares => ranks.isqrt().pow(2),
+        }
     }
+
+    /// The next one after one of them.
+    const fn after(self, ranks: u32) -> u32 {
+        match self {
+            Self::All => ranks + 1,
+            Self::PowersOfTwo => 2 * ranks,
+            Self::Squares => (ranks.isqrt() + 1).pow(2),
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::All => "numbers",
+            Self::PowersOfTwo => "powers of two",
+            Self::Squares => "squares",
+        }
+    }
+}
+
+fn check_ranks(program: Program, class: Class, ranks: u32) -> Result<(), ProgramError> {
+    let (numbers, most) = match program {
+        Program::NasEp => (Numbers::All, RANKS_MAX),
+        Program::NasIs | Program::NasCg => (Numbers::PowersOfTwo, RANKS_MAX),
+        Program::NasFt => (Numbers::PowersOfTwo, nas_ft::ranks_max(class)),
+        Program::NasMg => (Numbers::PowersOfTwo, nas_mg::ranks_max(class)),
+        Program::NasLu => (Numbers::PowersOfTwo, nas_lu::ranks_max(class)),
+        Program::NasSp => (Numbers::Squares, nas_sp::ranks_max(class)),
+        Program::NasBt => (Numbers::Squares, nas_bt::ranks_max(class)),
+    };
     let nearest = match ranks {
         0 => "at least 1".to_owned(),
         _ if ranks > most => format!("at most {most}"),
         _ => {
-            let below = 1 << ranks.ilog2();
-            format!("powers of two, as {below} and {}", below * 2)
+            let below = numbers.up_to(ranks);
+            if below == ranks {
+                return Ok(());
+            }
+            format!(
+                "{}, as {below} and {}",
+                numbers.name(),
+                numbers.after(below)
+            )
         }
     };
     Err(ProgramError::Ranks {
@@ -243,14 +311,26 @@ impl Rounds {
         self.before = begin..self.steps.len() as u32;
     }
 
-    fn compute(&mut self, name: &str, operations: f64) {
-        let operations = operations.round() as u64;
-        let processor = MESSAGES;
-        let work = Work::Count {
-            operations,
-            processor,
+    /// Receives are posted and begin together, then what is sent begins one after the other.
+    fn add_in_turn(&mut self, name: &str, posted: &[Work], sent: &[Work]) {
+        if posted.is_empty() && sent.is_empty() {
+            return;
+        }
+        let before = self.before.clone();
+        self.add(name, posted);
+        let begin = match posted {
+            [] => self.steps.len() as u32,
+            _ => self.before.start,
         };
-        self.add(name, &[work]);
+        self.before = before;
+        for work in sent {
+            self.add(name, &[*work]);
+        }
+        self.before = begin..self.steps.len() as u32;
+    }
+
+    fn compute(&mut self, name: &str, operations: f64) {
+        self.add(name, &[counted(operations)]);
     }
 
     /// The part in a collective of all ranks, with bytes as
@@ -279,6 +359,14 @@ impl Rounds {
             tag,
         };
         self.add(name, &[receive, send]);
+    }
+}
+
+/// So many operations, on the processor that handles messages.
+fn counted(operations: f64) -> Work {
+    Work::Count {
+        operations: operations.round() as u64,
+        processor: MESSAGES,
     }
 }
 

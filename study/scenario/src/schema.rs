@@ -488,7 +488,10 @@ words!(Program {
     NasIs = "nas-is",
     NasFt = "nas-ft",
     NasCg = "nas-cg",
+    NasMg = "nas-mg",
     NasLu = "nas-lu",
+    NasSp = "nas-sp",
+    NasBt = "nas-bt",
 });
 
 words!(Class { S = "S", W = "W", A = "A", B = "B", C = "C" });

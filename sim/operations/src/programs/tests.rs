@@ -1,11 +1,14 @@
+mod multigrid;
+mod multipartition;
+
 use viaduct_engine::Time;
 
 use super::*;
-use crate::Kind;
 use crate::check::check;
 use crate::collective::Algorithm;
 use crate::loggops::{Parameters, replay};
 use crate::trace::{Options, graph};
+use crate::{Kind, Operation};
 
 fn request(program: Program, class: Class, ranks: u32) -> Request {
     Request {
@@ -34,25 +37,39 @@ fn sent(graph: &crate::Graph, rank: u32) -> (u64, u64) {
     })
 }
 
+/// So many ranks, and the smallest class that they can have; none if the program has not so many.
+fn smallest(program: Program, ranks: u32) -> Option<Request> {
+    let mut all = [Class::S, Class::W, Class::A].map(|class| request(program, class, ranks));
+    all.iter_mut()
+        .for_each(|request| request.iterations = Some(1));
+    all.into_iter().find(|request| trace(request).is_ok())
+}
+
 #[test]
 fn all_that_is_sent_is_received_and_all_ranks_end() {
     for program in Program::ALL {
-        for ranks in [1, 2, 4, 8, 16, 32, 64] {
-            let class = match program {
-                // Its smallest class has no more than 4 ranks.
-                Program::NasLu => Class::W,
-                _ => Class::S,
+        let mut numbers = 0;
+        for ranks in (1..=17).chain([32, 33, 36, 49, 64]) {
+            let Some(request) = smallest(program, ranks) else {
+                continue;
             };
-            let one_iteration = Request {
-                iterations: Some(1),
-                ..request(program, class, ranks)
-            };
-            let graph = made(&one_iteration);
+            numbers += 1;
+            let graph = made(&request);
             assert_eq!(check(&graph), [], "{program} {ranks}");
+            for rank in 0..ranks {
+                let mut all = graph.of_rank(rank).map(|id| graph.operation(id));
+                let is_to_itself = |it: &Operation| it.kind != Kind::Compute && it.peer == rank;
+                assert!(!all.any(|it| is_to_itself(&it)), "{program} {ranks}");
+            }
             let outcome = replay(&graph, &Parameters::default()).expect("short enough");
             assert_eq!(outcome.stalled, None, "{program} {ranks}");
             assert_eq!(outcome.messages == 0, ranks == 1, "{program} {ranks}");
         }
+        let expected = match program {
+            Program::NasEp => 22,
+            _ => 7,
+        };
+        assert_eq!(numbers, expected, "{program}");
     }
 }
 
@@ -208,19 +225,22 @@ fn random_numbers_take_their_share_and_three_sums() {
     }
 }
 
+/// Operations of all ranks.
+fn operations(request: &Request) -> f64 {
+    let trace = trace(request).unwrap();
+    let all = trace.ranks.iter().flat_map(|steps| steps.all());
+    let counts = all.filter_map(|work| match work {
+        Work::Count { operations, .. } => Some(operations),
+        _ => None,
+    });
+    counts.sum::<u64>() as f64
+}
+
 #[test]
 fn operations_are_those_that_the_programs_count() {
-    let counted = |program, class| {
-        let trace = trace(&request(program, class, 4)).unwrap();
-        let all = trace.ranks.iter().flat_map(|steps| steps.all());
-        let counts = all.filter_map(|work| match work {
-            Work::Count { operations, .. } => Some(operations),
-            _ => None,
-        });
-        counts.sum::<u64>() as f64
-    };
     // 2 x 15 x 14,000 x (3 + 132 + 25 x (5 + 132) + 3);
     // of the transform what its rate counts, with ln(2^23) = 15.942385.
+    let counted = |program, class| operations(&request(program, class, 4));
     let gradients = counted(Program::NasCg, Class::A);
     assert!((gradients / (420_000.0 * 3_563.0) - 1.0).abs() < 1e-6);
     let points = 8_388_608.0_f64;
@@ -254,6 +274,18 @@ fn numbers_of_ranks_and_iterations_that_do_not_exist_are_refused_with_the_neares
     assert_eq!(
         refused(Program::NasFt, Class::A, 4, Some(7)),
         "nas-ft of class A has 1 to 6 iterations, not 7"
+    );
+    assert_eq!(
+        refused(Program::NasSp, Class::A, 8, None),
+        "nas-sp of class A has no 8 ranks: it has squares, as 4 and 9"
+    );
+    assert_eq!(
+        refused(Program::NasBt, Class::S, 25, None),
+        "nas-bt of class S has no 25 ranks: it has at most 16"
+    );
+    assert_eq!(
+        refused(Program::NasMg, Class::S, 1 << 16, None),
+        "nas-mg of class S has no 65536 ranks: it has at most 32768"
     );
     assert_eq!(
         refused(Program::NasLu, Class::S, 8, None),
