@@ -39,16 +39,7 @@ impl Run {
             wall_s: summary.wall_s,
             peak_rss_bytes: summary.peak_rss_bytes,
         };
-        let cell = CellOutcome {
-            number: 0,
-            set: Vec::new(),
-            published: viaduct_cli::published(&study),
-            runs: vec![RunRecord {
-                cell: 0,
-                seed: summary.seed,
-                made: Ok(Box::new(summary)),
-            }],
-        };
+        let cell = CellOutcome::of_run(viaduct_cli::published(&study), summary);
         let outcome = StudyOutcome {
             study: study.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

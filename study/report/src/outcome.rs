@@ -143,6 +143,21 @@ impl Published {
 }
 
 impl CellOutcome {
+    /// One run, which is no point of a sweep.
+    #[must_use]
+    pub fn of_run(published: Published, summary: Summary) -> Self {
+        Self {
+            number: 0,
+            set: Vec::new(),
+            published,
+            runs: vec![RunRecord {
+                cell: 0,
+                seed: summary.seed,
+                made: Ok(Box::new(summary)),
+            }],
+        }
+    }
+
     /// What its runs say together.
     #[must_use]
     pub fn record(&self) -> CellRecord<'_> {

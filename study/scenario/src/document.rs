@@ -43,6 +43,20 @@ impl Raw {
             Self::Table(_) => "a table",
         }
     }
+
+    fn as_table(&self) -> Option<&Tree> {
+        match self {
+            Self::Table(tree) => Some(tree),
+            _ => None,
+        }
+    }
+
+    fn as_table_mut(&mut self) -> Option<&mut Tree> {
+        match self {
+            Self::Table(tree) => Some(tree),
+            _ => None,
+        }
+    }
 }
 
 /// A table, in the order of its text.
@@ -67,33 +81,58 @@ impl Tree {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
-    /// The value at a path of table names and a key.
+    /// The value at a path of table names and a key. A row of a list is `name[number]`.
     pub(crate) fn at_path(&self, path: &str) -> Option<&Entry> {
-        let (first, rest) = match path.split_once('.') {
-            Some((first, rest)) => (first, Some(rest)),
-            None => (path, None),
-        };
-        let entry = self.find(first)?;
-        match (rest, &entry.node.raw) {
-            (None, _) => Some(entry),
-            (Some(rest), Raw::Table(tree)) => tree.at_path(rest),
-            (Some(_), _) => None,
+        match path.split_once('.') {
+            None => self.find(path),
+            Some((first, rest)) => self.table(first)?.at_path(rest),
         }
     }
 
-    /// Puts a value at a path, making the tables on the way; what is no table there is replaced.
+    /// The table of a name, or a row of a list: `name[number]`.
+    fn table(&self, name: &str) -> Option<&Self> {
+        let (name, row) = split_row(name);
+        match (&self.find(name)?.node.raw, row) {
+            (Raw::Array(rows), Some(row)) => rows.get(row)?.raw.as_table(),
+            (raw, None) => raw.as_table(),
+            (_, Some(_)) => None,
+        }
+    }
+
+    /// The same, to change it.
+    fn table_mut(&mut self, name: &str) -> Option<&mut Self> {
+        let (name, row) = split_row(name);
+        let entry = self.entries.iter_mut().find(|entry| entry.name == name)?;
+        match (&mut entry.node.raw, row) {
+            (Raw::Array(rows), Some(row)) => rows.get_mut(row)?.raw.as_table_mut(),
+            (raw, None) => raw.as_table_mut(),
+            (_, Some(_)) => None,
+        }
+    }
+
+    /// How many rows a list of tables has.
+    pub(crate) fn row_count(&self, name: &str) -> usize {
+        match self.find(name).map(|entry| &entry.node.raw) {
+            Some(Raw::Array(rows)) => rows.len(),
+            _ => 0,
+        }
+    }
+
+    /// Puts a value at a path, making the tables on the way, but no rows; what is no table there is
+    /// replaced.
     pub(crate) fn set(&mut self, path: &str, name_place: Place, node: Node) {
         let (first, rest) = match path.split_once('.') {
             Some((first, rest)) => (first, Some(rest)),
             None => (path, None),
         };
-        let index = self.entries.iter().position(|entry| entry.name == first);
+        let (name, row) = split_row(first);
+        let index = self.entries.iter().position(|entry| entry.name == name);
         let index = index.unwrap_or_else(|| {
             let empty = Node {
                 place: name_place,
                 raw: Raw::Table(Self::default()),
             };
-            let name = first.to_owned();
+            let name = name.to_owned();
             self.entries.push(Entry {
                 name,
                 name_place,
@@ -109,10 +148,15 @@ impl Tree {
             entry.overridden = true;
             return;
         };
-        if !matches!(entry.node.raw, Raw::Table(_)) {
-            entry.node.raw = Raw::Table(Self::default());
+        let place = match (&mut entry.node.raw, row) {
+            (Raw::Array(rows), Some(row)) => rows.get_mut(row),
+            _ => Some(&mut entry.node),
+        };
+        let Some(place) = place else { return };
+        if !matches!(place.raw, Raw::Table(_)) {
+            place.raw = Raw::Table(Self::default());
         }
-        if let Raw::Table(tree) = &mut entry.node.raw {
+        if let Raw::Table(tree) = &mut place.raw {
             tree.set(rest, name_place, node);
         }
     }
@@ -122,14 +166,21 @@ impl Tree {
         match path.split_once('.') {
             None => self.entries.retain(|entry| entry.name != path),
             Some((first, rest)) => {
-                for entry in &mut self.entries {
-                    if let (true, Raw::Table(tree)) = (entry.name == first, &mut entry.node.raw) {
-                        tree.remove(rest);
-                    }
+                if let Some(tree) = self.table_mut(first) {
+                    tree.remove(rest);
                 }
             }
         }
     }
+}
+
+/// The name of a table, and which row of a list: `fault[2]` is the third row of `[[fault]]`.
+pub(crate) fn split_row(name: &str) -> (&str, Option<usize>) {
+    let split = || {
+        let (list, row) = name.strip_suffix(']')?.split_once('[')?;
+        Some((list, row.parse().ok()?))
+    };
+    split().map_or((name, None), |(list, row)| (list, Some(row)))
 }
 
 /// Reads a TOML text; what is wrong goes to the diagnostics, all of it.

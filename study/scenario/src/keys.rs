@@ -4,8 +4,9 @@
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use crate::schema;
-use crate::section::KeyName;
+use crate::document;
+use crate::schema::{self, HostGroup, Hosts, Model, PublishedRow};
+use crate::section::{KeyName, Section};
 use crate::value::Kind;
 
 /// A key.
@@ -135,12 +136,46 @@ pub fn table(name: &str) -> Option<&'static Table> {
     TABLES.iter().copied().find(|table| table.name == name)
 }
 
-/// A key by its whole path: `traffic.size`.
+/// A key by its whole path: `traffic.size`; in a row of a list, `fault[0].at`.
 #[must_use]
 pub fn key_at(path: &str) -> Option<(&'static Table, &'static Key)> {
     let (name, key) = path.rsplit_once('.')?;
-    let table = table(name)?;
+    let table = table_at(name)?;
     Some((table, table.find(key)?))
+}
+
+/// The table at a path, where `fault[0]` is a row of a list. The hardware of a group of hosts,
+/// `host_group[0].model.nic`, has the keys of that of all hosts.
+fn table_at(path: &str) -> Option<&'static Table> {
+    let (first, rest) = path
+        .split_once('.')
+        .map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let (list, row) = document::split_row(first);
+    if row.is_none() {
+        return table(path);
+    }
+    match rest {
+        None => list_named(list),
+        Some(rest) if list == HostGroup::table().root() => {
+            let hosts = Hosts::table().root();
+            table(&format!("{hosts}.{rest}"))
+                .filter(|table| table.name.starts_with(Model::table().name))
+        }
+        Some(_) => None,
+    }
+}
+
+/// The paths of what may not stand beside the key at a path.
+pub(crate) fn excluded_by(path: &str) -> Vec<String> {
+    let around = path.rsplit_once('.').map_or("", |(around, _)| around);
+    let excludes = key_at(path).map_or(&[][..], |(_, key)| key.excludes);
+    let beside = |other: &KeyName| format!("{around}.{}", other.key());
+    excludes.iter().map(beside).collect()
+}
+
+/// The list of a name whose rows change a run: not that of published figures.
+pub(crate) fn list_named(name: &str) -> Option<&'static Table> {
+    table(name).filter(|table| table.is_list() && table.name != PublishedRow::table().name)
 }
 
 /// Tables that hold settings of a study; lists, and `sweep` and `files`, stand beside them.

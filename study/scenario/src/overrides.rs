@@ -122,7 +122,8 @@ fn setter(
         return Err(Box::new(error.help("for example traffic.size=64 B")));
     };
     let name_place = place(0, name.len());
-    let (table, key) = find_key(name.trim()).map_err(|error| Box::new(error.at(name_place)))?;
+    let Found { path, key, .. } =
+        find_key(name.trim()).map_err(|error| Box::new(error.at(name_place)))?;
     let value_start = name.len() + 1;
     let value_node = |start: usize, text: &str| {
         let blank = text.len() - text.trim_start().len();
@@ -158,7 +159,6 @@ fn setter(
     } else {
         vec![value_node(value_start, values)]
     };
-    let path = format!("{}.{}", table.name, key.name);
     Ok(Setter {
         path,
         name_place,
@@ -167,25 +167,51 @@ fn setter(
     })
 }
 
+/// A key that was named.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// Its whole path, with the row if it is of a list.
+    pub(crate) path: String,
+    pub(crate) table: &'static Table,
+    pub(crate) key: &'static Key,
+}
+
 /// The key that a name on the command line means.
-pub(crate) fn find_key(name: &str) -> Result<(&'static Table, &'static Key), Diagnostic> {
+pub(crate) fn find_key(name: &str) -> Result<Found, Diagnostic> {
+    let found = |path: &str, table, key| Found {
+        path: path.to_owned(),
+        table,
+        key,
+    };
+    let first = name.split('.').next().unwrap_or_default();
+    let (list, row) = document::split_row(first);
+    match (keys::key_at(name), keys::list_named(list)) {
+        (Some((table, key)), Some(_)) if row.is_some() => return Ok(found(name, table, key)),
+        (_, Some(list)) if row.is_none() => {
+            let rest = name.strip_prefix(first).unwrap_or_default();
+            let title = format!("`{}` does not say which {}", excerpt(name), list.heading());
+            let help = format!("write {first}[0]{} for the first", excerpt(rest));
+            return Err(Diagnostic::error(title).help(help));
+        }
+        _ => {}
+    }
     let mut candidates = Vec::new();
     for table in keys::setting_tables() {
         for key in &table.keys {
             let path = format!("{}.{}", table.name, key.name);
             if path == name {
-                return Ok((table, key));
+                return Ok(found(&path, table, key));
             }
             if path
                 .strip_suffix(name)
                 .is_some_and(|head| head.ends_with('.'))
             {
-                candidates.push((path, table, key));
+                candidates.push(found(&path, table, key));
             }
         }
     }
-    if let [(_, table, key)] = candidates[..] {
-        return Ok((table, key));
+    if candidates.len() == 1 {
+        return Ok(candidates.remove(0));
     }
     if candidates.is_empty() {
         let paths: Vec<String> = keys::setting_tables()
@@ -210,11 +236,29 @@ pub(crate) fn find_key(name: &str) -> Result<(&'static Table, &'static Key), Dia
                 .help(format!("{near}all keys: viaduct keys")),
         );
     }
-    let paths: Vec<&str> = candidates.iter().map(|(path, ..)| path.as_str()).collect();
+    let paths: Vec<&str> = candidates.iter().map(|found| found.path.as_str()).collect();
     Err(
         Diagnostic::error(format!("`{name}` may be one of several keys"))
             .help(format!("write one of {}", paths.join(", "))),
     )
+}
+
+/// Whether the study has the row that a setter names, if it names one; if not, that is said.
+pub(crate) fn has_row(tree: &Tree, setter: &Setter, diagnostics: &mut Diagnostics) -> bool {
+    let first = setter.path.split('.').next().unwrap_or_default();
+    let (list, row) = document::split_row(first);
+    let count = tree.row_count(list);
+    if row.is_none_or(|row| row < count) {
+        return true;
+    }
+    let help = match count {
+        0 => format!("write a [[{list}]] into the study: only what stands there can be changed"),
+        1 => format!("its only one is {list}[0]"),
+        _ => format!("they are {list}[0] to {list}[{}]", count - 1),
+    };
+    let title = format!("the study has no {first}");
+    diagnostics.push(Diagnostic::error(title).at(setter.name_place).help(help));
+    false
 }
 
 /// A value as TOML where it is, else as text.
@@ -282,10 +326,8 @@ fn split_list(text: &str) -> Vec<(usize, &str)> {
 
 /// Puts a value into the tree and takes away what may not stand beside it.
 pub(crate) fn put(tree: &mut Tree, path: &str, name_place: Place, node: Node) {
-    if let Some((_, key)) = keys::key_at(path) {
-        for other in key.excludes {
-            tree.remove(&other.path());
-        }
+    for other in keys::excluded_by(path) {
+        tree.remove(&other);
     }
     tree.set(path, name_place, node);
 }
@@ -296,8 +338,7 @@ mod tests {
 
     #[test]
     fn a_key_is_found_by_its_whole_path_or_its_only_end() {
-        let path =
-            |name: &str| find_key(name).map(|(table, key)| format!("{}.{}", table.name, key.name));
+        let path = |name: &str| find_key(name).map(|found| found.path);
         assert_eq!(path("traffic.size").expect("whole"), "traffic.size");
         assert_eq!(path("seed").expect("end"), "run.seed");
         assert_eq!(path("nic").expect("end"), "hosts.nic");

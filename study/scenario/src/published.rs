@@ -3,7 +3,7 @@
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::document::{Entry, Raw, Tree, quote};
 use crate::keys;
-use crate::overrides::Setter;
+use crate::overrides::{Found, Setter};
 use crate::rows::{List, Row};
 use crate::schema::PublishedRow;
 use crate::section::{Absent, Word};
@@ -166,7 +166,7 @@ fn conditions(
     let mut whole = true;
     for (path, condition) in flatten(entry, diagnostics) {
         match keyed(&path, condition, diagnostics) {
-            Some((table, key)) => match key.kind.read(&condition.node, false) {
+            Some(Found { table, key, .. }) => match key.kind.read(&condition.node, false) {
                 Ok(value) => list.push((path, value.plain())),
                 Err(error) => {
                     diagnostics.push(bad_value(table, key, &condition.node, &error));
@@ -209,14 +209,12 @@ fn flatten<'t>(entry: &'t Entry, diagnostics: &mut Diagnostics) -> Vec<(String, 
     flat
 }
 
-type Keyed = (&'static keys::Table, &'static keys::Key);
-
-fn keyed(path: &str, entry: &Entry, diagnostics: &mut Diagnostics) -> Option<Keyed> {
+fn keyed(path: &str, entry: &Entry, diagnostics: &mut Diagnostics) -> Option<Found> {
     match crate::overrides::find_key(path) {
-        Ok((table, key)) if format!("{}.{}", table.name, key.name) == path => Some((table, key)),
-        Ok((table, key)) => {
+        Ok(found) if found.path == path => Some(found),
+        Ok(found) => {
             let title = format!("`{path}` is no whole path of a key");
-            let help = format!("write \"{}.{}\"", table.name, key.name);
+            let help = format!("write \"{}\"", found.path);
             diagnostics.push(Diagnostic::error(title).at(entry.name_place).help(help));
             None
         }

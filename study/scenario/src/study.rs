@@ -460,8 +460,13 @@ impl Input<'_> {
         carry_files(&mut tree, &mut files, &mut diagnostics);
         let published = published::read(&mut tree, &mut diagnostics);
         let mut axes = published::read_sweep(&mut tree, &mut diagnostics);
+        axes.retain(|axis| overrides::has_row(&tree, axis, &mut diagnostics));
         for setter in setters {
-            axes.retain(|axis| axis.path != setter.path && !excludes(&setter.path, &axis.path));
+            let excluded = keys::excluded_by(&setter.path);
+            axes.retain(|axis| axis.path != setter.path && !excluded.contains(&axis.path));
+            if !overrides::has_row(&tree, &setter, &mut diagnostics) {
+                continue;
+            }
             if setter.swept {
                 axes.push(setter);
             } else if let [node] = &setter.values[..] {
@@ -540,14 +545,6 @@ impl Input<'_> {
 /// Whether a setting is that of this key.
 fn is_same<T>(setting: &dyn AnySetting, of: &Setting<T>) -> bool {
     std::ptr::eq(setting.key(), of.key)
-}
-
-/// Whether a value at one key takes away what stands at another.
-fn excludes(path: &str, other: &str) -> bool {
-    keys::key_at(path).is_some_and(|(_, key)| {
-        let mut excluded = key.excludes.iter();
-        excluded.any(|excluded| excluded.is_at(other))
-    })
 }
 
 /// A swept value as a person writes it.

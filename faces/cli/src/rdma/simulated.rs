@@ -12,8 +12,8 @@ use clap::Args;
 use viaduct_measure::busiest;
 use viaduct_programs::Simulation;
 use viaduct_report::{
-    CellOutcome, Cost, Published, REPORT_FILE, RunDirectory, RunIdentity, RunRecord, Source,
-    StudyOutcome, Summary,
+    CellOutcome, Cost, Published, REPORT_FILE, RunDirectory, RunIdentity, Source, StudyOutcome,
+    Summary,
 };
 
 use super::RdmaArguments;
@@ -331,16 +331,7 @@ fn leave(
             wall_s: summary.wall_s,
             peak_rss_bytes: summary.peak_rss_bytes,
         }),
-        cells: vec![CellOutcome {
-            number: 0,
-            set: Vec::new(),
-            published: Published::default(),
-            runs: vec![RunRecord {
-                cell: 0,
-                seed: summary.seed,
-                made: Ok(Box::new(summary)),
-            }],
-        }],
+        cells: vec![CellOutcome::of_run(Published::default(), summary)],
         runs_not_begun: 0,
     };
     let results = std::slice::from_ref(account.result());

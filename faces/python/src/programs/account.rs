@@ -11,8 +11,8 @@ use viaduct_cluster::record::Selection;
 use viaduct_engine::Time;
 use viaduct_programs::explain;
 use viaduct_report::{
-    CellOutcome, Explained, Published, RunRecord, TABLES, cell_table, explanation_document,
-    explanation_text, timeline,
+    CellOutcome, Explained, Published, TABLES, cell_table, explanation_document, explanation_text,
+    timeline,
 };
 
 use super::simulated::Setup;
@@ -37,16 +37,7 @@ impl Accounted {
             return Err(errors::run(title, Some(help)));
         }
         let summary = account.summary(&name);
-        let cell = CellOutcome {
-            number: 0,
-            set: Vec::new(),
-            published: Published::default(),
-            runs: vec![RunRecord {
-                cell: 0,
-                seed: summary.seed,
-                made: Ok(Box::new(summary)),
-            }],
-        };
+        let cell = CellOutcome::of_run(Published::default(), summary);
         Ok(Self {
             name,
             setup,

@@ -12,13 +12,16 @@ fn study(groups: &str) -> Result<Study, viaduct_scenario::Diagnostics> {
 }
 
 fn study_of(nic: &str, groups: &str) -> Result<Study, viaduct_scenario::Diagnostics> {
-    let text = format!(
+    parse_study(&text_of(nic, groups))
+}
+
+fn text_of(nic: &str, groups: &str) -> String {
+    format!(
         "[run]\nuntil = \"2 ms\"\n[network]\ntopology = \"chain\"\nswitches = 4\n\
          hosts_per_switch = 2\n[links]\nrate = \"25 Gbit/s\"\n[hosts]\nnic = \"{nic}\"\n\
          [hosts.model.cpu]\nreap = \"123 ns\"\n[traffic]\npattern = \"uniform\"\nsize = \"4 KiB\"\n\
          rate = \"20000/s\"\n{groups}"
-    );
-    parse_study(&text)
+    )
 }
 
 fn digest(study: &Study) -> u64 {
@@ -105,6 +108,70 @@ fn a_group_that_says_what_all_have_changes_no_bit() {
     let text = study("[[host_group]]\nhosts = \"2\"\n[host_group.model.cpu]\npost = \"5 us\"\n");
     let study = parse_study_with(&text.unwrap().resolved_toml(), &[set]).unwrap();
     assert_eq!(study.config.host.of(0).bus.write, Time::from_nanoseconds(5));
+}
+
+#[test]
+fn a_row_is_set_and_swept_by_its_number() {
+    let text = text_of("rnic-gen4", SOME);
+    let with = |set: &[Override]| parse_study_with(&text, set).unwrap();
+    // The first row's own number, and the second row's preset.
+    let set = [
+        Override::fixed("host_group[0].model.cpu.post=78 ns"),
+        Override::fixed("host_group[1].nic=rnic-gen3"),
+    ];
+    let changed = with(&set);
+    let post = |study: &Study, host| study.config.host.of(host).processor.post;
+    assert_eq!(post(&changed, 4), Time::from_nanoseconds(78));
+    assert_eq!(changed.config.host.of(2).name, "rnic-gen3");
+    assert_eq!(post(&changed, 0), post(&study(SOME).unwrap(), 0));
+    let written = SOME.replacen("77 ns", "78 ns", 1);
+    let set = [Override::fixed("host_group[0].model.cpu.post=78 ns")];
+    assert_eq!(digest(&with(&set)), digest(&study(&written).unwrap()));
+    // Each point of a sweep has its own value, on the command line and in the file.
+    let set = Override::swept("host_group[1].model.bus.write=1 ns,2 ns");
+    let in_file =
+        format!("{text}[sweep]\n\"host_group[1].model.bus.write\" = [\"1 ns\", \"2 ns\"]\n");
+    for swept in [with(&[set]), parse_study(&in_file).unwrap()] {
+        let cells = swept.cells();
+        let write = |cell: &Study| cell.config.host.of(2).bus.write;
+        assert_eq!(
+            cells.iter().map(write).collect::<Vec<_>>(),
+            [1, 2].map(Time::from_nanoseconds)
+        );
+    }
+    // What may not stand beside a value goes with it.
+    let fault = "[[fault]]\nkind = \"slow-host\"\nhost = 1\nper_message = \"1 us\"\n";
+    let slow = parse_study_with(
+        &format!("{text}{fault}"),
+        &[Override::fixed("fault[0].factor=2")],
+    );
+    let slow = slow.unwrap().resolved_toml();
+    assert!(slow.contains("factor = 2"), "{slow}");
+    assert!(!slow.contains("per_message"), "{slow}");
+}
+
+#[test]
+fn bad_rows() {
+    let text = text_of("rnic-gen4", SOME);
+    let mut said = String::new();
+    for set in [
+        "host_group.nic=rnic-gen3",
+        "host_group=rnic-gen3",
+        "host_group[2].nic=rnic-gen3",
+        "host_group[-1].nic=rnic-gen3",
+        "host_group[0].nics=rnic-gen3",
+        "host_group[0].model.cpu.pots=1 us",
+        "host_group[0].traffic.size=1 B",
+        "hosts[0].nic=rnic-gen3",
+        "fault[0].at=1 us",
+        "published[0].value=1",
+        "host_group[0].nic=clan-pio",
+    ] {
+        let with = parse_study_with(&text, &[Override::fixed(set)]);
+        let told = with.map_or_else(|told| told.to_string(), |_| "accepted".to_owned());
+        said.push_str(&format!("---- --set {set}\n{told}\n"));
+    }
+    insta::assert_snapshot!(said);
 }
 
 #[test]
