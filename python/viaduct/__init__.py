@@ -68,7 +68,7 @@ from viaduct._result import (
     Usage,
     Warning,
 )
-from viaduct._study import Progress, Study, models, parse_study, studies, study
+from viaduct._study import Progress, Study, models, network_models, parse_study, studies, study
 from viaduct._sweep import Sweep, SweepProgress, sweep
 from viaduct._traffic import (
     Pattern,
@@ -143,6 +143,7 @@ __all__ = [
     "hot_spot",
     "incast",
     "models",
+    "network_models",
     "neighbours",
     "pairs",
     "parse_study",

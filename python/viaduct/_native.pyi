@@ -26,6 +26,7 @@ __all__ = [
     "__version__",
     "command",
     "models",
+    "network_models",
     "run_here",
     "run_simulated",
     "seconds",
@@ -36,6 +37,7 @@ __version__: str
 
 def command(itself: list[str], arguments: list[str]) -> int: ...
 def models() -> list[str]: ...
+def network_models() -> list[str]: ...
 def studies() -> list[tuple[str, str, str]]: ...
 
 @final

@@ -97,6 +97,18 @@ def models() -> list[str]:
     return _native.models()
 
 
+def network_models() -> list[str]:
+    """Give the names of the presets of switches and cables that are built in, for `links.preset`.
+
+    Examples
+    --------
+    >>> import viaduct as via
+    >>> "infiniband-ndr" in via.network_models()
+    True
+    """
+    return _native.network_models()
+
+
 class Study(_arguments.Made):
     """A study that was read, ready to run; `study` and `parse_study` make it."""
 

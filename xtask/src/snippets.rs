@@ -346,8 +346,12 @@ const SCRIPTS: &[(&str, &str)] = &[
 /// `viaduct studies` and `viaduct models` list every file that ships.
 fn check_listings(root: &Path, viaduct: &Path) -> Findings {
     let mut findings = Vec::new();
-    for folder in ["studies", "models"] {
-        let output = Command::new(viaduct).arg(folder).output()?;
+    for (folder, command) in [
+        ("studies", "studies"),
+        ("models", "models"),
+        ("models/networks", "models"),
+    ] {
+        let output = Command::new(viaduct).arg(command).output()?;
         let listing = String::from_utf8_lossy(&output.stdout).into_owned();
         for entry in std::fs::read_dir(root.join(folder))? {
             let name = entry?.file_name().to_string_lossy().into_owned();
@@ -355,7 +359,7 @@ fn check_listings(root: &Path, viaduct: &Path) -> Findings {
                 continue;
             };
             if !listing.split_whitespace().any(|word| word == stem) {
-                let text = format!("`viaduct {folder}` does not list `{stem}`");
+                let text = format!("`viaduct {command}` does not list `{stem}`");
                 findings.push(Finding::new(format!("{folder}/{name}"), text));
             }
         }

@@ -23,8 +23,8 @@ use crate::why::refused;
 pub(crate) struct CompareArguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
-    /// Values of links.model; the others are held against the first [default: all, the study's own
-    /// first]
+    /// Values of links.model; the others are held against the first [default: all that the
+    /// network's preset fits, the study's own first]
     #[arg(long, value_name = "LEVEL,LEVEL", value_delimiter = ',')]
     levels: Vec<String>,
     /// Also say what the application's critical path goes to at each level: of the first seed, in
@@ -103,6 +103,7 @@ fn levels(arguments: &CompareArguments) -> Result<Vec<String>, Failure> {
     if arguments.levels.is_empty() {
         let own = study.config.links.sharing.name();
         let others = LEVELS.iter().filter(|level| **level != own);
+        let others = others.filter(|level| study.fits_level(level));
         return Ok([&own]
             .into_iter()
             .chain(others)

@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 
 use viaduct_programs::ways;
-use viaduct_scenario::{Preset, PresetNumber, format_size, list_models, load_preset, programs_of};
+use viaduct_scenario::{
+    NetworkPreset, Preset, PresetNumber, format_size, is_network, list_models, list_networks,
+    load_network, load_preset, programs_of,
+};
 
 use crate::arguments::{ModelsArguments, ModelsCommand};
 use crate::failure::{Exit, Failure};
@@ -11,32 +14,69 @@ use crate::interrupt::Interrupt;
 use crate::output;
 use crate::virtual_networks::ranges_text;
 
+/// A preset of hosts, or one of networks.
+enum Model {
+    Hosts(Box<Preset>),
+    Network(NetworkPreset),
+}
+
+impl Model {
+    fn load(name_or_path: &str) -> Result<Self, Failure> {
+        Ok(match is_network(name_or_path) {
+            true => Self::Network(load_network(name_or_path)?),
+            false => Self::Hosts(Box::new(load_preset(name_or_path)?)),
+        })
+    }
+
+    fn numbers(&self) -> &[PresetNumber] {
+        match self {
+            Self::Hosts(preset) => &preset.numbers,
+            Self::Network(preset) => &preset.numbers,
+        }
+    }
+}
+
 /// Lists the presets, shows one, or compares two.
 pub(crate) fn models(arguments: &ModelsArguments) -> Result<Exit, Failure> {
     let text = match (&arguments.command, &arguments.name) {
         (Some(ModelsCommand::Diff { first, second }), _) => {
-            let presets = (load_preset(first)?, load_preset(second)?);
-            difference_text([first, second], [&presets.0, &presets.1])
+            let models = (Model::load(first)?, Model::load(second)?);
+            difference_text([first, second], [models.0.numbers(), models.1.numbers()])
         }
         (Some(ModelsCommand::Ranges { name, keys }), _) => {
             ranges_text(name, keys, &Interrupt::listen())?
         }
-        (None, Some(name)) => {
-            let preset = load_preset(name)?;
-            preset_text(&preset) + &ways_text(&preset)
-        }
-        (None, None) => list_text(&list_models()),
+        (None, Some(name)) => match Model::load(name)? {
+            Model::Hosts(preset) => preset_text(&preset) + &ways_text(&preset),
+            Model::Network(preset) => network_text(&preset),
+        },
+        (None, None) => list_text(&list_models(), &list_networks()),
     };
     output::result(&text)?;
     Ok(Exit::Fine)
 }
 
-fn list_text(presets: &[Preset]) -> String {
-    let width = widest(presets.iter().map(|preset| preset.name.as_str()));
+fn list_text(hosts: &[Preset], networks: &[NetworkPreset]) -> String {
+    type Row<'a> = (&'a str, &'a str, &'a str);
+    let of_hosts: Vec<Row<'_>> = hosts
+        .iter()
+        .map(|it| (&*it.name, &*it.description, &*it.source))
+        .collect();
+    let of_networks: Vec<Row<'_>> = networks
+        .iter()
+        .map(|it| (&*it.name, &*it.description, &*it.source))
+        .collect();
+    let width = widest(of_hosts.iter().chain(&of_networks).map(|row| row.0));
     let mut text = String::new();
-    for preset in presets {
-        let _ = writeln!(text, "{:width$}   {}", preset.name, preset.description);
-        let _ = writeln!(text, "{:width$}   source: {}", "", preset.source);
+    for (title, rows) in [
+        ("Hosts and their adapters (hosts.nic)", of_hosts),
+        ("\nSwitches and cables (links.preset)", of_networks),
+    ] {
+        let _ = writeln!(text, "{title}\n");
+        for (name, description, source) in rows {
+            let _ = writeln!(text, "{name:width$}   {description}");
+            let _ = writeln!(text, "{:width$}   source: {source}", "");
+        }
     }
     text.push_str(
         "\nviaduct models NAME       shows each number, its source and how sure it is\n\
@@ -47,17 +87,41 @@ fn list_text(presets: &[Preset]) -> String {
 }
 
 fn preset_text(preset: &Preset) -> String {
-    let mut text = format!(
-        "{}: {}\nsource: {}\n",
-        preset.name, preset.description, preset.source
+    let head = head_text(
+        &preset.name,
+        &preset.description,
+        &preset.source,
+        &preset.inherits,
     );
-    if !preset.inherits.is_empty() {
-        let _ = writeln!(text, "inherits: {}", preset.inherits.join(", "));
+    head + &numbers_text(&preset.numbers)
+}
+
+fn network_text(preset: &NetworkPreset) -> String {
+    let head = head_text(
+        &preset.name,
+        &preset.description,
+        &preset.source,
+        &preset.inherits,
+    );
+    let levels = preset.levels().join(", ");
+    let numbers = numbers_text(&preset.numbers);
+    format!("{head}for links.model: {levels}; the first has all of it\n{numbers}")
+}
+
+fn head_text(name: &str, description: &str, source: &str, inherits: &[String]) -> String {
+    let mut text = format!("{name}: {description}\nsource: {source}\n");
+    if !inherits.is_empty() {
+        let _ = writeln!(text, "inherits: {}", inherits.join(", "));
     }
-    let keys: Vec<String> = preset.numbers.iter().map(path).collect();
+    text
+}
+
+fn numbers_text(numbers: &[PresetNumber]) -> String {
+    let mut text = String::new();
+    let keys: Vec<String> = numbers.iter().map(path).collect();
     let key_width = widest(keys.iter().map(String::as_str));
-    let value_width = widest(preset.numbers.iter().map(|number| number.value.as_str()));
-    for (key, number) in keys.iter().zip(&preset.numbers) {
+    let value_width = widest(numbers.iter().map(|number| number.value.as_str()));
+    for (key, number) in keys.iter().zip(numbers) {
         let _ = write!(
             text,
             "\n{key:key_width$}   {:value_width$}   {:9}   {}\n{:key_width$}   {}\n",
@@ -100,14 +164,13 @@ fn ways_text(preset: &Preset) -> String {
 
 /// A row for each number with two values, then the keys whose values agree and whose sources do
 /// not. `names` are those that the user typed: two files may hold presets of one name.
-fn difference_text(names: [&str; 2], presets: [&Preset; 2]) -> String {
-    let [first, second] = presets;
+fn difference_text(names: [&str; 2], numbers: [&[PresetNumber]; 2]) -> String {
+    let [first, second] = numbers;
     let same_key = |a: &PresetNumber, b: &PresetNumber| (a.table, a.key) == (b.table, b.key);
-    let twin = |a: &PresetNumber, of: &Preset| of.numbers.iter().any(|b| same_key(a, b));
+    let twin = |a: &PresetNumber, of: &[PresetNumber]| of.iter().any(|b| same_key(a, b));
     let pairs: Vec<(&PresetNumber, &PresetNumber)> = first
-        .numbers
         .iter()
-        .filter_map(|a| Some((a, second.numbers.iter().find(|b| same_key(a, b))?)))
+        .filter_map(|a| Some((a, second.iter().find(|b| same_key(a, b))?)))
         .collect();
     let (same, other): (Vec<_>, Vec<_>) = pairs.iter().partition(|(a, b)| a.has_value_of(b));
     let resourced: Vec<String> = same
@@ -140,7 +203,7 @@ fn difference_text(names: [&str; 2], presets: [&Preset; 2]) -> String {
         );
     }
     for (name, own, other) in [(a, first, second), (b, second, first)] {
-        let numbers = own.numbers.iter().filter(|number| !twin(number, other));
+        let numbers = own.iter().filter(|number| !twin(number, other));
         let only: Vec<String> = numbers.map(path).collect();
         if !only.is_empty() {
             let _ = writeln!(text, "only in {name}: {}", only.join(", "));

@@ -39,7 +39,7 @@ mod _native {
     #[pymodule_export]
     use super::run::Run;
     #[pymodule_export]
-    use super::study::{Study, models, studies};
+    use super::study::{Study, models, network_models, studies};
     #[pymodule_export]
     use super::sweep::{RunMaker, Sweep};
     #[pymodule_export]

@@ -9,8 +9,8 @@ use viaduct_cluster::workload::ListedMessage;
 use viaduct_operations::Graph;
 use viaduct_report::{Provenance, Summary};
 use viaduct_scenario::{
-    Diagnostics, HandedIn, Override, Sweep, list_models, list_studies, parse_study_on,
-    parse_study_with,
+    Diagnostics, HandedIn, Override, Sweep, list_models, list_networks, list_studies,
+    parse_study_on, parse_study_with,
 };
 use viaduct_topology::Topology;
 
@@ -325,6 +325,13 @@ impl Study {
 #[pyfunction]
 pub(crate) fn studies() -> Vec<(&'static str, String, String)> {
     list_studies()
+}
+
+/// Names of the presets of networks that are built in.
+#[pyfunction]
+pub(crate) fn network_models() -> Vec<String> {
+    let presets = list_networks();
+    presets.iter().map(|preset| preset.name.clone()).collect()
 }
 
 /// Names of the presets that are built in.

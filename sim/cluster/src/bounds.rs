@@ -530,6 +530,7 @@ mod tests {
                 rate: Rate::from_bits_per_second(856e6),
                 host_rate: Rate::from_bits_per_second(856e6),
                 propagation: Time::ZERO,
+                host_propagation: Time::ZERO,
                 frame: Frame {
                     payload_bytes: 0,
                     header_bytes: 0,

@@ -128,8 +128,10 @@ pub struct Wiring {
     pub host_bytes_s: f64,
     /// Bytes a second of a link between switches.
     pub switch_bytes_s: f64,
-    /// What a signal takes on a link.
+    /// What a signal takes on a link between switches.
     pub propagation: Time,
+    /// What it takes on a link between a host and its switch, likewise.
+    pub host_propagation: Time,
     /// What a switch adds, from the arrival of what decides the route.
     pub switch: Time,
     /// Bytes that must have arrived before a switch forwards.
@@ -403,6 +405,7 @@ impl Config {
             host_bytes_s: wiring.map_or(link_bytes_s, |it| it.host_bytes_s),
             switch_bytes_s: wiring.map_or(link_bytes_s, |it| it.switch_bytes_s),
             propagation: wiring.map_or(Time::ZERO, |it| it.propagation),
+            host_propagation: wiring.map_or(Time::ZERO, |it| it.host_propagation),
             switch: wiring.map_or(self.network.switch, |it| {
                 // A switch forwards when it has the bytes that decide the route.
                 it.switch + rate(it.switch_bytes_s).time_for(it.cut_through_bytes.into())
@@ -426,6 +429,7 @@ impl Config {
             rate: rate(speeds.switch_bytes_s),
             host_rate: rate(speeds.host_bytes_s),
             propagation: speeds.propagation,
+            host_propagation: speeds.host_propagation,
             // Packets bring the headers of their interface.
             frame: Frame {
                 payload_bytes: 0,

@@ -21,8 +21,10 @@ pub struct LinkConfig {
     pub rate: Rate,
     /// Rate of the link between a host and its switch, after line coding.
     pub host_rate: Rate,
-    /// Signal propagation of one link.
+    /// Signal propagation of one link between switches.
     pub propagation: Time,
+    /// Signal propagation of the link between a host and its switch.
+    pub host_propagation: Time,
     /// Framing on the link.
     pub frame: Frame,
     /// What the output queues of switches hold, of frames that go one by one.
@@ -79,9 +81,13 @@ impl LinkConfig {
     /// The propagation of one link: its own, if the network's file gives one.
     #[must_use]
     pub fn propagation_of(&self, topology: &Topology, link: LinkId) -> Time {
-        topology
-            .link_latency_picoseconds(link)
-            .map_or(self.propagation, Time::from_picoseconds)
+        if let Some(picoseconds) = topology.link_latency_picoseconds(link) {
+            return Time::from_picoseconds(picoseconds);
+        }
+        match topology.link_class(link) {
+            LinkClass::HostUp | LinkClass::HostDown => self.host_propagation,
+            LinkClass::Mesh | LinkClass::TreeUp | LinkClass::TreeDown => self.propagation,
+        }
     }
 }
 

@@ -29,8 +29,10 @@ pub struct WormholeConfig {
     pub host_bytes_s: f64,
     /// Bytes a second of a link between switches, likewise.
     pub switch_bytes_s: f64,
-    /// What a signal takes on a link, likewise.
+    /// What a signal takes on a link between switches, likewise.
     pub propagation: Time,
+    /// What it takes on a link between a host and its switch, likewise.
+    pub host_propagation: Time,
     /// What a switch adds.
     pub switch: Time,
     /// Packets that a host can hold before it stops its link.
@@ -156,7 +158,11 @@ impl<P: Parcel> Wormhole<P> {
         };
         let switches = u64::from(switches);
         let latency = self.config.switch.saturating_mul(switches)
-            + self.config.propagation.saturating_mul(switches + 1);
+            + self
+                .config
+                .propagation
+                .saturating_mul(switches.saturating_sub(1))
+            + self.config.host_propagation.saturating_mul(2);
         (latency, self.bytes[usize::from(switches > 1)])
     }
 
@@ -167,11 +173,15 @@ impl<P: Parcel> Wormhole<P> {
         for link in links {
             let its = topology.link_attributes(*link);
             let propagation = its.latency_picoseconds.map(Time::from_picoseconds);
-            latency += propagation.unwrap_or(config.propagation);
-            let usual = match topology.link_class(*link) {
-                LinkClass::HostUp | LinkClass::HostDown => config.host_bytes_s,
-                LinkClass::Mesh | LinkClass::TreeUp | LinkClass::TreeDown => config.switch_bytes_s,
+            let (usual, usual_propagation) = match topology.link_class(*link) {
+                LinkClass::HostUp | LinkClass::HostDown => {
+                    (config.host_bytes_s, config.host_propagation)
+                }
+                LinkClass::Mesh | LinkClass::TreeUp | LinkClass::TreeDown => {
+                    (config.switch_bytes_s, config.propagation)
+                }
             };
+            latency += propagation.unwrap_or(usual_propagation);
             let bytes_s = its.rate_bits_per_second.map(|rate| rate / 8.0);
             byte = byte.max(byte_time(bytes_s.unwrap_or(usual)));
         }

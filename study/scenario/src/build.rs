@@ -130,6 +130,9 @@ fn complete(settings: &mut Settings, diagnostics: &mut Diagnostics) {
     if !links.host_rate.is_given() {
         links.host_rate.follow_setting(&links.rate);
     }
+    if !links.host_propagation.is_given() {
+        links.host_propagation.follow_setting(&links.propagation);
+    }
     let traffic = &mut settings.traffic;
     if traffic.start.known() == Some(Start::AfterWarmup) {
         match settings.run.warmup.get() {
@@ -203,6 +206,7 @@ fn links(links: &Links, topology: Option<&Topology>) -> Result<LinkConfig, Absen
         rate: links.rate.get()?,
         host_rate: links.host_rate.get()?,
         propagation: links.propagation.get()?,
+        host_propagation: links.host_propagation.get()?,
         frame: Frame {
             payload_bytes: links.frame_payload.get()?,
             header_bytes: links.frame_header.get()?,

@@ -40,6 +40,42 @@ pub(crate) const MODELS: [(&str, &str); 15] = [
     ("ideal", include_str!("../../../models/ideal.toml")),
 ];
 
+/// Presets of networks: name, text.
+pub(crate) const NETWORKS: [(&str, &str); 8] = [
+    (
+        "myrinet",
+        include_str!("../../../models/networks/myrinet.toml"),
+    ),
+    (
+        "clan-network",
+        include_str!("../../../models/networks/clan-network.toml"),
+    ),
+    (
+        "gigabit-ethernet",
+        include_str!("../../../models/networks/gigabit-ethernet.toml"),
+    ),
+    (
+        "infiniband-edr",
+        include_str!("../../../models/networks/infiniband-edr.toml"),
+    ),
+    (
+        "infiniband-ndr",
+        include_str!("../../../models/networks/infiniband-ndr.toml"),
+    ),
+    (
+        "ethernet-100g",
+        include_str!("../../../models/networks/ethernet-100g.toml"),
+    ),
+    (
+        "ethernet-400g",
+        include_str!("../../../models/networks/ethernet-400g.toml"),
+    ),
+    (
+        "wan-10ms",
+        include_str!("../../../models/networks/wan-10ms.toml"),
+    ),
+];
+
 /// Studies: name, text.
 pub(crate) const STUDIES: [(&str, &str); 7] = [
     (
@@ -65,14 +101,6 @@ pub(crate) const STUDIES: [(&str, &str); 7] = [
     ),
     ("two-hosts", include_str!("../../../studies/two-hosts.toml")),
 ];
-
-/// The text of a preset.
-pub(crate) fn model(name: &str) -> Option<&'static str> {
-    MODELS
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, text)| *text)
-}
 
 /// The text of a study.
 pub(crate) fn study(name: &str) -> Option<&'static str> {

@@ -161,6 +161,30 @@ impl Tree {
         }
     }
 
+    /// Puts a value at a path where the text has none, as if it had it.
+    pub(crate) fn add(&mut self, path: &str, name_place: Place, node: Node) {
+        self.set(path, name_place, node);
+        if let Some(entry) = self.at_path_mut(path) {
+            entry.overridden = false;
+        }
+    }
+
+    fn at_path_mut(&mut self, path: &str) -> Option<&mut Entry> {
+        let (first, rest) = match path.split_once('.') {
+            Some((first, rest)) => (first, Some(rest)),
+            None => (path, None),
+        };
+        let mut entries = self.entries.iter_mut();
+        let entry = entries.find(|entry| entry.name == first)?;
+        let Some(rest) = rest else {
+            return Some(entry);
+        };
+        match &mut entry.node.raw {
+            Raw::Table(tree) => tree.at_path_mut(rest),
+            _ => None,
+        }
+    }
+
     /// Takes a value away.
     pub(crate) fn remove(&mut self, path: &str) {
         match path.split_once('.') {

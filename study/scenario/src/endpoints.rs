@@ -112,6 +112,7 @@ pub fn endpoints_in(
             host_bytes_s: bytes_s(links.host_rate),
             switch_bytes_s: bytes_s(links.rate),
             propagation: links.propagation,
+            host_propagation: links.host_propagation,
             switch: of_study.switch.delay,
             cut_through_bytes: of_study.switch.cut_through_bytes,
             buffers: links.buffers,

@@ -67,6 +67,11 @@ impl Files {
         self.graphs.get(path).cloned()
     }
 
+    /// Whether a program has built the network.
+    pub(crate) fn has_graph(&self) -> bool {
+        !self.graphs.is_empty()
+    }
+
     /// Adds messages in place of the text that would list them.
     pub(crate) fn hand_in_messages(&mut self, path: &str, messages: Arc<[ListedMessage]>) {
         self.messages.insert(path.to_owned(), messages);

@@ -7,15 +7,114 @@ use crate::builtin;
 use crate::diagnostics::{Diagnostic, Diagnostics, Place, excerpt, nearest};
 use crate::document::{self, Entry, Node, Raw, Tree};
 use crate::files::Files;
+use crate::keys::Table;
+use crate::network_preset;
 use crate::preset;
-use crate::schema::PresetHead;
+use crate::schema::{NetworkHead, PresetHead};
 use crate::section::Section;
+use crate::settings::{bad_value, unknown_key};
 
 /// Most presets that one inherits, each by the one before it.
 pub(crate) const PARENTS_MAX: usize = 8;
 
 /// The key that names the preset inherited.
 const INHERITS: &str = "inherits";
+
+/// Presets of one kind: those that are built in, and which keys their files have.
+#[derive(Debug)]
+pub(crate) struct Library {
+    /// What they are presets of, in the plural.
+    of: &'static str,
+    /// The key of a study that names one.
+    key: &'static str,
+    texts: &'static [(&'static str, &'static str)],
+    /// Where those built in lie.
+    folder: &'static str,
+    head: fn() -> &'static Table,
+    tables: fn() -> Vec<&'static Table>,
+    /// Whether their files have published figures.
+    has_figures: bool,
+}
+
+/// Presets of hosts.
+pub(crate) static HOSTS: Library = Library {
+    of: "hosts",
+    key: "hosts.nic",
+    texts: &builtin::MODELS,
+    folder: "models",
+    head: PresetHead::table,
+    tables: preset::tables,
+    has_figures: true,
+};
+
+/// Presets of networks.
+pub(crate) static NETWORKS: Library = Library {
+    of: "networks",
+    key: "links.preset",
+    texts: &builtin::NETWORKS,
+    folder: "models/networks",
+    head: NetworkHead::table,
+    tables: network_preset::tables,
+    has_figures: false,
+};
+
+/// All kinds.
+pub(crate) static LIBRARIES: [&Library; 2] = [&HOSTS, &NETWORKS];
+
+impl Library {
+    /// The text of one that is built in.
+    fn text(&self, name: &str) -> Option<&'static str> {
+        let mut texts = self.texts.iter();
+        texts
+            .find(|(known, _)| *known == name)
+            .map(|(_, text)| *text)
+    }
+
+    /// The table that its files call by a name.
+    pub(crate) fn table_at(&self, root: &str) -> Option<&'static Table> {
+        (self.tables)()
+            .into_iter()
+            .find(|table| table.root() == root)
+    }
+
+    /// What stands before the tables of a preset.
+    pub(crate) fn head_of(&self, tree: &Tree) -> Tree {
+        let is_head = |entry: &&Entry| (self.head)().find(&entry.name).is_some();
+        let entries = tree.entries.iter().filter(is_head).cloned().collect();
+        Tree { entries }
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<&str> = self.texts.iter().map(|(name, _)| *name).collect();
+        names.join(", ")
+    }
+
+    fn unknown(&self, name: &str, place: Option<Place>) -> Diagnostic {
+        let near = nearest(name, self.texts.iter().map(|(name, _)| *name));
+        let mut others = LIBRARIES.iter().filter(|other| other.text(name).is_some());
+        let near = match (others.next(), near) {
+            (Some(other), _) => format!("it is one of {}, for {}; ", other.of, other.key),
+            (None, Some(near)) => format!("did you mean \"{near}\"? "),
+            (None, None) => String::new(),
+        };
+        let of = match std::ptr::eq(self, &raw const HOSTS) {
+            true => String::new(),
+            false => format!(" of {}", self.of),
+        };
+        let all = format!("the presets{of} are {}", self.names());
+        // Without a place nothing else shows which name is meant, nor a label.
+        match place {
+            Some(place) => Diagnostic::error(format!("no such preset{of}"))
+                .at(place)
+                .label(all)
+                .help(format!(
+                    "{near}a file of your own ends in .toml; viaduct models shows the presets"
+                )),
+            None => Diagnostic::error(format!("no preset {}", excerpt(name)))
+                .help(format!("{near}{all}; a file of your own ends in .toml")),
+        }
+    }
+}
 
 /// A preset's text and where it is from.
 #[derive(Clone, Debug)]
@@ -27,27 +126,29 @@ pub(crate) struct Opened {
 
 /// Finds a preset: one that is built in, by its name, or a file. `place` is where it is named.
 pub(crate) fn open(
+    library: &Library,
     name: &str,
     place: Option<Place>,
     files: &mut Files,
 ) -> Result<Opened, Diagnostic> {
-    open_beside(name, Path::new(""), place, files)
+    open_beside(library, name, Path::new(""), place, files)
 }
 
 fn open_beside(
+    library: &Library,
     name: &str,
     directory: &Path,
     place: Option<Place>,
     files: &mut Files,
 ) -> Result<Opened, Diagnostic> {
-    if let Some(text) = builtin::model(name) {
+    if let Some(text) = library.text(name) {
         return Ok(Opened {
-            path: format!("models/{name}.toml"),
+            path: format!("{}/{name}.toml", library.folder),
             text: text.into(),
         });
     }
     if !name.ends_with(".toml") {
-        return Err(unknown_preset(name, place));
+        return Err(library.unknown(name, place));
     }
     let path = directory.join(name).to_string_lossy().into_owned();
     match files.peek(&path) {
@@ -57,37 +158,16 @@ fn open_beside(
             let error = Diagnostic::error(title).at_maybe(place);
             Err(match place {
                 Some(_) => error,
-                None => error.help(format!("built in are {}", names())),
+                None => error.help(format!("built in are {}", library.names())),
             })
         }
     }
 }
 
-fn unknown_preset(name: &str, place: Option<Place>) -> Diagnostic {
-    let near = nearest(name, builtin::MODELS.iter().map(|(name, _)| *name));
-    let near = near.map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
-    let all = format!("the presets are {}", names());
-    // Without a place nothing else shows which name is meant, nor a label.
-    match place {
-        Some(place) => Diagnostic::error("no such preset")
-            .at(place)
-            .label(all)
-            .help(format!(
-                "{near}a file of your own ends in .toml; viaduct models shows the presets"
-            )),
-        None => Diagnostic::error(format!("no preset {}", excerpt(name)))
-            .help(format!("{near}{all}; a file of your own ends in .toml")),
-    }
-}
-
-fn names() -> String {
-    let names: Vec<&str> = builtin::MODELS.iter().map(|(name, _)| *name).collect();
-    names.join(", ")
-}
-
 /// A preset and those that it inherits, the nearest first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Chain {
+    library: &'static Library,
     pub(crate) layers: Vec<Layer>,
     /// Those inherited, as the files name them.
     pub(crate) parents: Vec<String>,
@@ -122,8 +202,18 @@ impl Layer {
 
 impl Chain {
     /// Reads a preset and what it inherits.
-    pub(crate) fn read(first: Opened, files: &mut Files, diagnostics: &mut Diagnostics) -> Self {
-        let mut chain = Self::default();
+    pub(crate) fn read(
+        library: &'static Library,
+        first: Opened,
+        files: &mut Files,
+        diagnostics: &mut Diagnostics,
+    ) -> Self {
+        let mut chain = Self {
+            library,
+            layers: Vec::new(),
+            parents: Vec::new(),
+            is_whole: false,
+        };
         let mut next = first;
         loop {
             let (source, tree) = document::parse(&next.path, &next.text, diagnostics);
@@ -163,15 +253,16 @@ impl Chain {
     fn parent(&self, name: &str, place: Place, files: &mut Files) -> Result<Opened, Diagnostic> {
         let child = self.layers.last().map_or("", |layer| &layer.opened.path);
         let directory = Path::new(child).parent().unwrap_or(Path::new(""));
-        let parent = open_beside(name, directory, Some(place), files).map_err(|error| {
-            if error.help_text().is_some() {
-                return error;
-            }
-            error.help(format!(
-                "the path is relative to the file that it stands in; built in are {}",
-                names()
-            ))
-        })?;
+        let parent =
+            open_beside(self.library, name, directory, Some(place), files).map_err(|error| {
+                if error.help_text().is_some() {
+                    return error;
+                }
+                error.help(format!(
+                    "the path is relative to the file that it stands in; built in are {}",
+                    self.library.names()
+                ))
+            })?;
         // Through a link to a directory, `..` leads elsewhere than the path says: files that only
         // look like one differ in their text.
         let is_parent = |layer: &&Layer| {
@@ -212,17 +303,24 @@ impl Chain {
         Ok(parent)
     }
 
+    /// What is wrong with each text by itself.
+    pub(crate) fn check(&self, diagnostics: &mut Diagnostics) {
+        for layer in &self.layers {
+            check_layer(self.library, layer, diagnostics);
+        }
+    }
+
     /// The preset with what it inherits: of each known key the nearest entry, its place in the
     /// file that gives it. The name is its own.
     pub(crate) fn merged(&self) -> Tree {
         let mut entries: Vec<Entry> = Vec::new();
-        for key in &PresetHead::table().keys {
+        for key in &(self.library.head)().keys {
             let is_own = key.name == "name" || key.name == INHERITS;
             let count = if is_own { 1 } else { self.layers.len() };
             let mut layers = self.layers.iter().take(count);
             entries.extend(layers.find_map(|layer| layer.tree.find(key.name)).cloned());
         }
-        for table in preset::tables() {
+        for table in (self.library.tables)() {
             let short = table.root();
             let tables: Vec<(&Entry, &Tree)> = self
                 .layers
@@ -254,6 +352,71 @@ impl Chain {
             });
         }
         Tree { entries }
+    }
+}
+
+/// What is wrong with one text, whatever inherits it: its head, and keys that no preset has.
+fn check_layer(library: &Library, layer: &Layer, diagnostics: &mut Diagnostics) {
+    let head = (library.head)();
+    for entry in &layer.tree.entries {
+        // Looking for what was meant takes its time: not for each of a million.
+        if diagnostics.is_full() {
+            break;
+        }
+        match (library.table_at(&entry.name), &entry.node.raw) {
+            (Some(table), Raw::Table(subtree)) => {
+                unknown_numbers(head, table, subtree, diagnostics)
+            }
+            (Some(table), raw) => diagnostics.push(
+                Diagnostic::error(format!("`{}` is a table of numbers", table.root()))
+                    .at(entry.node.place)
+                    .label(format!("this is {}", raw.noun())),
+            ),
+            // Its rows are read beside the numbers.
+            (None, _) if library.has_figures && entry.name == "published" => {}
+            (None, _) if head.find(&entry.name).is_none() => {
+                diagnostics.push(unknown_key(head, &entry.name).at(entry.name_place));
+            }
+            (None, _) => {}
+        }
+    }
+    for key in &head.keys {
+        match layer.tree.find(key.name) {
+            Some(entry) => {
+                if let Err(error) = key.kind.read(&entry.node, false) {
+                    diagnostics.push(bad_value(head, key, &entry.node, &error));
+                }
+            }
+            None if key.name == "name" => {
+                let help = "add `name = \"...\"` at the top";
+                diagnostics.push(
+                    Diagnostic::error("the preset has no name")
+                        .at(layer.whole())
+                        .help(help),
+                );
+            }
+            None => {}
+        }
+    }
+}
+
+fn unknown_numbers(
+    head: &Table,
+    table: &'static Table,
+    subtree: &Tree,
+    diagnostics: &mut Diagnostics,
+) {
+    for entry in &subtree.entries {
+        if diagnostics.is_full() {
+            break;
+        }
+        if table.find(&entry.name).is_none() {
+            let mut diagnostic = unknown_key(table, &entry.name).at(entry.name_place);
+            if head.find(&entry.name).is_some() {
+                diagnostic = diagnostic.help("it stands at the top, before the first table");
+            }
+            diagnostics.push(diagnostic);
+        }
     }
 }
 

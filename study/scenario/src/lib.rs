@@ -20,7 +20,8 @@
 //!
 //! ```text
 //! document   TOML to a tree with places      overrides  --set and sweeps put into the tree
-//! preset     the hardware merged below it    settings   the tree read into the typed scenario
+//! preset     the hardware merged below it    network_preset   switches and cables, likewise
+//! settings   the tree read into the typed scenario
 //! build      settings to the configuration   checks     what does not go together
 //! combinations   which workloads, adapters, levels and faults do not, in one table
 //! ```
@@ -55,6 +56,7 @@ mod inherit;
 mod keys;
 mod message_list;
 mod network;
+mod network_preset;
 mod overrides;
 mod preset;
 mod programs;
@@ -92,6 +94,7 @@ pub use files::read_text;
 pub use keys::{Fallback, Key, Table, key_at, keys_text, table, tables};
 pub use message_list::{LISTED_TIME_MAX, message_list_csv};
 pub use network::network_toml;
+pub use network_preset::{NetworkPreset, is_network, list_networks, load_network, parse_network};
 pub use overrides::Override;
 pub use preset::{Confidence, Preset, PresetNumber, list_models, load_preset, parse_preset};
 pub use programs::{ProgramsError, load_programs, programs_of};

@@ -230,13 +230,15 @@ fn adapter(preset: &Preset) -> Result<Adapter, Lacking> {
 
 fn links(cable: &Cable) -> Result<LinkConfig, Absent> {
     let (rate, propagation) = (cable.rate.get()?, cable.propagation.get()?);
+    // Half of it on each side of the switch that stands for the cable.
+    let half = Time::from_picoseconds(propagation.picoseconds() / 2);
     Ok(LinkConfig {
         sharing: Sharing::MaxMin,
         switching: Switching::CutThrough,
         rate,
         host_rate: rate,
-        // Half of it on each side of the switch that stands for the cable.
-        propagation: Time::from_picoseconds(propagation.picoseconds() / 2),
+        propagation: half,
+        host_propagation: half,
         frame: Frame {
             payload_bytes: cable.frame_payload.get()?,
             header_bytes: cable.frame_header.get()?,

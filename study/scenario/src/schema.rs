@@ -3,6 +3,7 @@
 mod adapters;
 mod faults;
 mod hardware;
+mod networks;
 
 use viaduct_cluster::workload::{MessageOperation, Placement};
 use viaduct_engine::Time;
@@ -31,6 +32,7 @@ pub(crate) use adapters::{
 pub(crate) use faults::{Background, Detection, FaultKind, FaultRow};
 pub use hardware::{Bus, Cpu, Nic};
 pub(crate) use hardware::{Model, NoticeBy};
+pub(crate) use networks::NetworkHead;
 
 /// Most virtual channels of a link: what a 64-bit word names.
 const CHANNELS_MAX: u32 = 64;
@@ -76,6 +78,7 @@ pub(crate) fn list() -> Vec<&'static Table> {
         InterfaceNetwork::table(),
         Transport::table(),
         FigureRow::table(),
+        NetworkHead::table(),
     ]
 }
 
@@ -255,6 +258,9 @@ words! {
 
 section! {
     Links "links": "rate and framing of the links, and how flows share them" {
+        preset: Setting<String> =
+            preset("switches and cables: a preset or a file that gives what the study does not")
+                .otherwise("each number is the study's");
         model: Setting<Sharing> = choice(
             "shares of the whole way, unused ones lost or handed on; queue by queue; frame by frame; \
                 as credits let frames",
@@ -272,7 +278,11 @@ section! {
             choice("line coding of signal_rate").otherwise("none").not_beside(&[Links::rate]);
         host_rate: Setting<Rate> =
             rate("of a link between host and switch, after line coding").otherwise("links.rate");
-        propagation: Setting<Time> = time("signal propagation of one link").or("0 s");
+        propagation: Setting<Time> =
+            time("signal propagation of one link between switches").or("0 s");
+        host_propagation: Setting<Time> =
+            time("signal propagation of a link between host and switch")
+                .otherwise("links.propagation");
         frame_payload: Setting<u32> =
             message("largest payload of a frame; 0 B: one frame per message").or("0 B");
         frame_header: Setting<u32> = size(1 << 16, "header, trailer and gap of a frame").or("0 B");

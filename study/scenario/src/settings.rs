@@ -8,6 +8,7 @@ use crate::combinations::Refusal;
 use crate::diagnostics::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics, Place, excerpt, nearest};
 use crate::document::{Entry, Node, Raw, Tree};
 use crate::keys::{self, Fallback, Key, Table};
+use crate::network_preset;
 use crate::schema::{
     Bus, BusLoad, Cpu, Detection, Hosts, Links, MechanismKind, Model, Network, Run, StudyWords,
     Switches, Traffic,
@@ -49,6 +50,8 @@ pub(crate) struct Context {
     pub(crate) set_source: usize,
     /// The hardware is unknown: do not ask for its keys.
     pub(crate) model_missing: bool,
+    /// The network's preset is unknown: do not ask for keys of links and switches.
+    pub(crate) network_missing: bool,
 }
 
 /// A typed scenario: the settings of a study, by table.
@@ -241,13 +244,16 @@ impl Tables<'_> {
             }
         };
         let model_missing = self.context.model_missing && table.name.starts_with("hosts.model");
+        let mut of_networks = network_preset::tables().into_iter();
+        let network_missing =
+            self.context.network_missing && of_networks.any(|it| std::ptr::eq(it, table));
         Reader {
             table,
             keys: table.keys.iter(),
             subtree,
             set_source: self.context.set_source,
             around: entry.map_or(whole(self.context.study_source), |entry| entry.name_place),
-            is_told: is_misshapen || model_missing,
+            is_told: is_misshapen || model_missing || network_missing,
             choices: Vec::new(),
             missing: Vec::new(),
             diagnostics: self.diagnostics,

@@ -21,11 +21,12 @@ use crate::host_groups::{self, Group};
 use crate::keys::{self, Fallback};
 use crate::message_list::message_list_csv;
 use crate::network::TopologyCache;
+use crate::network_preset;
 use crate::overrides::{self, Override, Setter};
 use crate::preset;
 use crate::published::{self, Published, Role};
 use crate::schema::{Hosts, StudyWords};
-use crate::section::{AnySetting, KeyName, Section, Setting};
+use crate::section::{AnySetting, KeyName, Section, Setting, Word};
 use crate::settings::{Context, Settings, default_value};
 
 /// Most points of a sweep.
@@ -63,6 +64,8 @@ pub struct Study {
     pub(crate) groups: Vec<Group>,
     /// Its faults and background traffic as they were read, as TOML.
     disturbances: String,
+    /// The level of its network's preset, if it has one.
+    network_level: Option<Sharing>,
     cells: Vec<Self>,
     own_sources: [usize; 2],
 }
@@ -146,6 +149,15 @@ impl Study {
     pub(crate) fn given_sharing(&self) -> Option<Sharing> {
         let model = &self.settings.links.model;
         model.is_given().then(|| model.known()).flatten()
+    }
+
+    /// Whether its network may be computed at a level, by the preset that it names.
+    #[must_use]
+    pub fn fits_level(&self, level: &str) -> bool {
+        let of_preset = self.network_level;
+        of_preset.is_none_or(|it| {
+            Sharing::of_word(level).is_none_or(|level| network_preset::fits(it, level))
+        })
     }
 
     /// The points of the sweep, the first key slowest; the study itself if it has no sweep.
@@ -247,8 +259,10 @@ impl Study {
                 None if is_same(setting, &study.name) => document::quote(&self.name),
                 None => continue,
             };
-            // Whether somebody set it decides what drops are called: not set it stays.
-            let is_comment = is_same(setting, &hosts.prepost) && !hosts.prepost.is_given();
+            // Whether somebody set it decides what drops are called: not set it stays. All that a
+            // network's preset gives is written out.
+            let is_comment = is_same(setting, &hosts.prepost) && !hosts.prepost.is_given()
+                || is_same(setting, &self.settings.links.preset);
             let mark = if is_comment { "# " } else { "" };
             text.push_str(&format!("{mark}{} = {line}\n", setting.key().name));
         }
@@ -596,10 +610,12 @@ impl Frame {
         let default_nic = keys::key_at(&Hosts::nic.path());
         let default_nic = default_nic.map_or("", |(_, key)| key.default_text());
         let merged = preset::merge(&mut tree, default_nic, &mut self.files, diagnostics);
+        let network = network_preset::merge(&mut tree, &mut self.files, diagnostics);
         let context = Context {
             study_source: self.study_source,
             set_source: self.set_source,
             model_missing: merged.is_none(),
+            network_missing: network.is_none(),
         };
         let mut settings = Settings::read(&tree, context, diagnostics);
         let groups = host_groups::read(&tree, context, &mut self.files, diagnostics);
@@ -662,6 +678,7 @@ impl Frame {
             }),
             settings,
             disturbances: disturbances.toml,
+            network_level: network.flatten(),
             groups,
             cells: Vec::new(),
             own_sources: [self.study_source, self.set_source],

@@ -720,6 +720,11 @@ fn lists_show_what_the_program_carries() {
         assert!(studies.contains(study), "{study}");
     }
     assert!(said(&["models"]).contains("giganet-clan-linux"));
+    assert!(said(&["models"]).contains("infiniband-ndr"));
+    let network = said(&["models", "infiniband-ndr"]);
+    assert!(network.contains("inherits: infiniband-edr"), "{network}");
+    assert!(network.contains("for links.model: credits, fluid, max-min, queues"));
+    assert!(network.contains("plausible: 150 ns to 330 ns"), "{network}");
     let model = said(&["models", "giganet-clan"]);
     assert!(
         model.contains("nic.doorbell") && model.contains("bus.rate"),

@@ -35,6 +35,18 @@ fn levels_are_compared_message_by_message() {
 }
 
 #[test]
+fn levels_that_the_networks_preset_fits_are_compared_unless_others_are_named() {
+    let folder = Folder::small();
+    let arguments = ["compare", "small.toml", "--json", "--quiet"];
+    let printed =
+        folder.succeed(&[&arguments[..], &["--set", "links.preset=infiniband-edr"]].concat());
+    let compared: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let levels = compared["levels"].as_array().unwrap();
+    let names: Vec<_> = levels.iter().map(|level| &level["level"]).collect();
+    assert_eq!(names, ["fluid", "max-min", "queues", "credits"]);
+}
+
+#[test]
 fn a_level_that_cannot_stand_for_another_is_warned_of() {
     let folder = Folder::small();
     let compared = |rate: &str| {

@@ -175,6 +175,7 @@ pub(crate) fn scenario(topology: Topology, host: HostModel, pattern: Pattern) ->
             rate: Rate::from_bits_per_second(1e9),
             host_rate: Rate::from_bits_per_second(1e9),
             propagation: Time::ZERO,
+            host_propagation: Time::ZERO,
             frame: Frame {
                 payload_bytes: 0,
                 header_bytes: 0,

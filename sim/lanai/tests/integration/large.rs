@@ -25,6 +25,7 @@ fn in_network(topology: Topology) -> Config {
         host_bytes_s: 150e6,
         switch_bytes_s: 150e6,
         propagation: Time::ZERO,
+        host_propagation: Time::ZERO,
         switch: Time::from_nanoseconds(300),
         cut_through_bytes: 0,
         buffers: viaduct_network::Buffers::default(),

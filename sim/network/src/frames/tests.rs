@@ -878,6 +878,7 @@ fn networks() -> impl Strategy<Value = Network> {
                     rate: Rate::from_bits_per_second(rate),
                     host_rate: Rate::from_bits_per_second(host_rate),
                     propagation: Time::from_nanoseconds(times.0 * 300),
+                    host_propagation: Time::from_nanoseconds(times.0 * 300),
                     frame: Frame {
                         payload_bytes: match (buffers.2, frames.0) {
                             // Short ones are sent again and again for very long.

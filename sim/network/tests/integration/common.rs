@@ -87,6 +87,7 @@ fn links_of(sharing: Sharing, switching: Switching, frame: Frame) -> LinkConfig 
         rate,
         host_rate: rate,
         propagation: Time::from_picoseconds(PROPAGATION),
+        host_propagation: Time::from_picoseconds(PROPAGATION),
         frame,
         buffers: Buffers::default(),
         credits: CreditLinks::default(),

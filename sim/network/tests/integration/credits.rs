@@ -38,6 +38,7 @@ fn network_of(topology: &Arc<Topology>, rules: Rules) -> Network {
         rate,
         host_rate: rate,
         propagation: cycles(rules.propagation),
+        host_propagation: cycles(rules.propagation),
         frame: Frame {
             payload_bytes: rules.packet * FLIT,
             header_bytes: 0,
@@ -252,6 +253,7 @@ fn a_message_alone_takes_the_closed_form_to_the_picosecond() {
             rate: Rate::from_bits_per_second(1e8 + below(4_000_000_000) as f64),
             host_rate: Rate::from_bits_per_second(1e8 + below(4_000_000_000) as f64),
             propagation: Time::from_picoseconds(below(40_000)),
+            host_propagation: Time::from_picoseconds(below(40_000)),
             frame: Frame {
                 payload_bytes: 1 + below(1_500) as u32,
                 header_bytes: below(60) as u32,

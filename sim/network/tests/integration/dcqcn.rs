@@ -44,6 +44,7 @@ fn run(flows: u32, control: CongestionControl, from: u64, until: u64) -> Result 
         rate,
         host_rate: rate,
         propagation: Time::from_nanoseconds(1_000),
+        host_propagation: Time::from_nanoseconds(1_000),
         frame: Frame {
             payload_bytes: 1_000,
             header_bytes: 48,

@@ -24,6 +24,7 @@ fn network(
         rate: Rate::from_bits_per_second(8e9),
         host_rate: Rate::from_bits_per_second(8e9 * host_speed),
         propagation: Time::from_picoseconds(PROPAGATION),
+        host_propagation: Time::from_picoseconds(PROPAGATION),
         frame: Frame {
             payload_bytes: frame_bytes,
             header_bytes: 0,

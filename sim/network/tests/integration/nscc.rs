@@ -30,6 +30,7 @@ fn network(topology: &Arc<Topology>, bytes: u64, control: CongestionControl) -> 
         rate,
         host_rate: rate,
         propagation: Time::from_nanoseconds(1_000),
+        host_propagation: Time::from_nanoseconds(1_000),
         frame: FRAME,
         buffers: Buffers {
             bytes_max: Some(bytes),

@@ -23,6 +23,7 @@ fn network(topology: &Arc<Topology>, host_speed: f64, buffers: Buffers) -> Netwo
         rate: Rate::from_bits_per_second(8e9),
         host_rate: Rate::from_bits_per_second(8e9 * host_speed),
         propagation: Time::from_picoseconds(PROPAGATION),
+        host_propagation: Time::from_picoseconds(PROPAGATION),
         frame: Frame {
             payload_bytes: FRAME as u32,
             header_bytes: 0,

@@ -35,6 +35,7 @@ fn of(
         rate,
         host_rate: rate,
         propagation: Time::ZERO,
+        host_propagation: Time::ZERO,
         frame: Frame {
             payload_bytes: 0,
             header_bytes: 0,

@@ -24,6 +24,7 @@ fn network(topology: &Arc<Topology>, bytes_max: Option<u64>) -> Network {
         rate,
         host_rate: rate,
         propagation: Time::from_nanoseconds(1_000),
+        host_propagation: Time::from_nanoseconds(1_000),
         frame: Frame {
             payload_bytes: FRAME,
             header_bytes: 0,

@@ -56,6 +56,7 @@ fn an_incast_loses_nothing_and_takes_what_its_frames_and_headers_take() {
         rate: Rate::from_bits_per_second(8e9),
         host_rate: Rate::from_bits_per_second(8e9),
         propagation: Time::from_picoseconds(PROPAGATION),
+        host_propagation: Time::from_picoseconds(PROPAGATION),
         frame: Frame {
             payload_bytes: FRAME,
             header_bytes: 0,

@@ -19,6 +19,7 @@ const CONFIG: WormholeConfig = WormholeConfig {
     host_bytes_s: 1e9,
     switch_bytes_s: 1e9,
     propagation: Time::ZERO,
+    host_propagation: Time::ZERO,
     switch: us(1),
     receive_buffers: 2,
     ways_max: 4,
@@ -57,18 +58,19 @@ fn a_packet_alone_takes_its_switches_and_its_bytes() {
         &diamond(),
         WormholeConfig {
             propagation: us(2),
+            host_propagation: us(3),
             switch_bytes_s: 5e8,
             ..CONFIG
         },
     );
     assert_eq!(
         with_cables.send(packet(0, 1, 0), us(5)),
-        Some(us(5 + 1 + 4 + 10))
+        Some(us(5 + 1 + 2 * 3 + 10))
     );
     // The slowest link of the way sets the pace.
     assert_eq!(
         with_cables.send(packet(2, 3, 0), us(5)),
-        Some(us(5 + 3 + 8 + 20))
+        Some(us(5 + 3 + 2 * 3 + 2 * 2 + 20))
     );
 }
 

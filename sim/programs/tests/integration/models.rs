@@ -27,6 +27,7 @@ pub(crate) fn pair(host: HostModel) -> SimulationConfig {
             rate,
             host_rate: rate,
             propagation: nanoseconds(10),
+            host_propagation: nanoseconds(10),
             frame: Frame {
                 payload_bytes: 0,
                 header_bytes: 16,

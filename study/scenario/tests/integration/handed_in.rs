@@ -44,6 +44,18 @@ fn a_generated_network_is_said_by_its_measures() {
 }
 
 #[test]
+fn links_of_hosts_are_as_the_program_has_them_and_not_as_a_preset() {
+    let preset = Override::fixed("links.preset=wan-10ms");
+    let of_program = study(&generated()[0], std::slice::from_ref(&preset));
+    assert_eq!(of_program.value("links.host_rate").unwrap(), "1 Gbit/s");
+    // What the program leaves out is the preset's.
+    assert_eq!(of_program.value("links.host_propagation").unwrap(), "15 ns");
+    let latency = Override::fixed("links.propagation=1us");
+    let of_program = study(&generated()[0], &[preset, latency]);
+    assert_eq!(of_program.value("links.host_propagation").unwrap(), "1 us");
+}
+
+#[test]
 fn a_network_with_names_and_rates_runs_again_from_its_text() {
     for network in generated() {
         let mut graph = GraphBuilder::from_topology(&network).unwrap();

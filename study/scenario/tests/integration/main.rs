@@ -8,6 +8,7 @@ mod faults;
 mod handed_in;
 mod host_groups;
 mod message_list;
+mod network_presets;
 mod networks;
 mod properties;
 mod shipped;
