@@ -14,6 +14,7 @@ use viaduct_provider::{
 };
 
 use crate::device::{Device, Devices};
+use crate::elsewhere::Elsewhere;
 use crate::job::{Call, Job};
 use crate::memory::{Place, SharedBlock};
 use crate::refusal::dead;
@@ -36,6 +37,8 @@ pub struct Agent {
     pub(crate) told: BTreeSet<(ViHandle, ErrorCode)>,
     /// Memory that the fabric allocated, by address.
     pub(crate) blocks: BTreeMap<usize, SharedBlock>,
+    /// The memory of programs that run elsewhere.
+    pub elsewhere: Elsewhere,
     /// The NIC whose handler is running.
     pub running: Option<NicHandle>,
 }
@@ -142,6 +145,7 @@ impl Agent {
             jobs: VecDeque::new(),
             told: BTreeSet::new(),
             blocks: BTreeMap::new(),
+            elsewhere: None,
             running: None,
         }
     }

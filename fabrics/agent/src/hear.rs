@@ -130,8 +130,9 @@ impl Agent {
                 }),
             );
         };
-        sends.settle(&mut completions, Queue::Send, &mut lose);
-        receives.settle(&mut completions, Queue::Receive, &mut lose);
+        let memory = &self.elsewhere;
+        sends.settle(&mut completions, Queue::Send, memory, &mut lose);
+        receives.settle(&mut completions, Queue::Receive, memory, &mut lose);
         if is_awaited {
             self.notify_descriptors(handle);
         }

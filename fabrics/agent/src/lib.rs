@@ -13,7 +13,8 @@
 //!                    v
 //!                agent.rs      NICs, handles, queues; completions into descriptors; events heard
 //!                    |    \
-//!                    v     memory.rs   descriptors and bytes where they lie
+//!                    v     memory.rs   descriptors and bytes where they lie, in this process
+//!                    |                 or, by elsewhere.rs, in that of a program
 //!                viaduct_core::Nic   <---  the runtime's transport: starts and finishes messages
 //! ```
 //!
@@ -24,6 +25,7 @@
 mod agent;
 mod connections;
 mod device;
+pub mod elsewhere;
 mod hear;
 mod job;
 mod memory;
@@ -35,6 +37,7 @@ mod work;
 
 pub use agent::Agent;
 pub use device::{Device, Devices};
+pub use elsewhere::{Elsewhere, MemoryElsewhere, Owner};
 pub use job::Call;
 pub use memory::{copy, gather};
 pub use provider::AgentProvider;

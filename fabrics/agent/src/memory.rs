@@ -1,5 +1,5 @@
-//! Descriptors and bytes where they lie in the consumer's memory. All unsafe code that reaches
-//! them is here.
+//! Descriptors and bytes where they lie in the consumer's memory: in this process, or by the name
+//! of an address elsewhere ([`crate::elsewhere`]). All unsafe code that reaches them is here.
 //!
 //! Addresses are checked against the registrations before anything here is called; the consumer
 //! answers for it, by the contract of `register_memory` and of the posts, that what it registered
@@ -16,6 +16,8 @@ use viaduct_provider::via::{
     Completion, DataSegment, Descriptor, MemoryHandle, Operation, RemoteSegment, Segments, Status,
 };
 use viaduct_provider::{CONTROL_SEGMENT_BYTES, ControlSegment, Segment, control};
+
+use crate::elsewhere::{Elsewhere, MemoryElsewhere, Owner, find};
 
 /// A descriptor in memory, by its address: a multiple of 64.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -39,11 +41,7 @@ impl Place {
         Self(address)
     }
 
-    pub(crate) const fn address(self) -> u64 {
-        self.0 as u64
-    }
-
-    /// As the consumer knows it.
+    /// As the agent calls it.
     #[inline]
     pub(crate) fn pointer(self) -> Option<NonNull<viaduct_provider::Descriptor>> {
         NonNull::new(write_at(self.0))
@@ -148,14 +146,25 @@ impl Place {
 
     /// What a post writes: not complete, and followed by nothing yet.
     #[inline]
-    pub(crate) fn store_posted(self) {
-        self.store_next(0, MemoryHandle::from_bits(0));
-        self.store_status(Status::PENDING);
+    pub(crate) fn store_posted(self, memory: &Elsewhere) {
+        self.store_next_address(memory, 0, MemoryHandle::from_bits(0));
+        self.store_status(memory, Status::PENDING);
     }
 
     /// Which descriptor was posted behind this one.
     #[inline]
-    pub(crate) fn store_next(self, next: u64, handle: MemoryHandle) {
+    pub(crate) fn store_next(self, memory: &Elsewhere, next: Self, handle: MemoryHandle) {
+        self.store_next_address(memory, Owner::plain(next.0 as u64), handle);
+    }
+
+    #[inline]
+    fn store_next_address(self, memory: &Elsewhere, next: u64, handle: MemoryHandle) {
+        if let Some(far) = self.far(memory, offset_of!(ControlSegment, next)) {
+            let mut bytes = [0; 12];
+            bytes[..8].copy_from_slice(&next.to_ne_bytes());
+            bytes[8..].copy_from_slice(&handle.bits().to_ne_bytes());
+            return far.write(&bytes);
+        }
         let to: *mut ControlSegment = write_at(self.0);
         // SAFETY: by the promise to `new`: the descriptor is still the provider's.
         unsafe {
@@ -166,7 +175,20 @@ impl Place {
 
     /// What a completion writes, the status last. Of a send that is the status alone.
     #[inline]
-    pub(crate) fn store_completion(self, completion: &Completion, is_receive: bool) {
+    pub(crate) fn store_completion(
+        self,
+        memory: &Elsewhere,
+        completion: &Completion,
+        is_receive: bool,
+    ) {
+        if is_receive && let Some(far) = self.far(memory, offset_of!(ControlSegment, length)) {
+            far.write(&completion.length.to_ne_bytes());
+            let place = self.far(memory, offset_of!(ControlSegment, immediate));
+            if let (Some(immediate), Some(far)) = (completion.immediate, place) {
+                far.write(&immediate.to_ne_bytes());
+            }
+            return self.store_status(memory, completion.status);
+        }
         let to: *mut ControlSegment = write_at(self.0);
         if is_receive {
             // SAFETY: by the promise to `new`: the descriptor is still the provider's.
@@ -177,15 +199,110 @@ impl Place {
                 }
             }
         }
-        self.store_status(completion.status);
+        self.store_status(memory, completion.status);
     }
 
     #[inline]
-    fn store_status(self, status: Status) {
+    fn store_status(self, memory: &Elsewhere, status: Status) {
+        if let Some(far) = self.far(memory, offset_of!(ControlSegment, status)) {
+            return far.write(&status.bits().to_ne_bytes());
+        }
         let word: *mut u32 = write_at(self.0 + offset_of!(ControlSegment, status));
         // SAFETY: by the promise to `new`; aligned with the descriptor. Release: pairs with the
         // acquire of a consumer that polls the status, which may then read the rest.
         unsafe { AtomicU32::from_ptr(word) }.store(status.bits(), Ordering::Release);
+    }
+}
+
+/// A part of a descriptor in the memory of a program elsewhere.
+struct Far<'a> {
+    memory: &'a dyn MemoryElsewhere,
+    owner: Owner,
+    address: u64,
+}
+
+impl Far<'_> {
+    #[cold]
+    fn write(&self, bytes: &[u8]) {
+        self.memory.write(self.owner, self.address, bytes);
+    }
+}
+
+impl Place {
+    /// What lies so many bytes from here, if this is in the memory of a program elsewhere.
+    #[inline]
+    fn far(self, elsewhere: &Elsewhere, offset: usize) -> Option<Far<'_>> {
+        let (memory, owner, address) = find(elsewhere, self.0 as u64)?;
+        Some(Far {
+            memory,
+            owner,
+            address: address + offset as u64,
+        })
+    }
+}
+
+/// A descriptor of a program elsewhere, brought here to be read: once, as the program may change it
+/// meanwhile. Its segments are named as the program's memory is.
+pub(crate) struct Brought(Vec<u64>);
+
+impl Brought {
+    /// The one at a place, whose region has `room` bytes from there on, the control segment among
+    /// them; none if it lies in this process.
+    #[inline]
+    pub(crate) fn from(
+        place: Place,
+        elsewhere: &Elsewhere,
+        room: u64,
+        segments_max: u32,
+    ) -> Option<Self> {
+        let far = place.far(elsewhere, 0)?;
+        Some(Self::bring(&far, room, segments_max))
+    }
+
+    #[cold]
+    fn bring(far: &Far<'_>, room: u64, segments_max: u32) -> Self {
+        const WORD_BYTES: usize = size_of::<u64>();
+        /// As a rule there is one segment.
+        const FIRST_BYTES: usize = CONTROL_SEGMENT_BYTES + size_of::<Segment>();
+
+        let mut brought = Self(Vec::new());
+        let read_to = |bytes: usize, words: &mut Vec<u64>| {
+            let from = words.len();
+            words.resize(bytes / WORD_BYTES, 0);
+            let mut part = vec![0; bytes - from * WORD_BYTES];
+            let address = far.address + (from * WORD_BYTES) as u64;
+            far.memory.read(far.owner, address, &mut part);
+            for (word, bytes) in words[from..].iter_mut().zip(part.chunks_exact(WORD_BYTES)) {
+                *word = u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
+            }
+        };
+        let first = if room >= FIRST_BYTES as u64 {
+            FIRST_BYTES
+        } else {
+            CONTROL_SEGMENT_BYTES
+        };
+        read_to(first, &mut brought.0);
+        let count = usize::from(brought.place().segment_count());
+        let bytes = CONTROL_SEGMENT_BYTES + count * size_of::<Segment>();
+        if count <= segments_max as usize && bytes as u64 <= room && bytes > first {
+            read_to(bytes, &mut brought.0);
+        }
+        // The first segment of a remote operation is of the peer's memory.
+        let control = brought.place().control().control;
+        let is_remote = control & control::OPERATION_MASK != control::SEND_RECEIVE;
+        let segments = brought.0[CONTROL_SEGMENT_BYTES / WORD_BYTES..]
+            .chunks_exact_mut(size_of::<Segment>() / WORD_BYTES);
+        for segment in segments.skip(usize::from(is_remote)) {
+            segment[0] = far.owner.name_written(segment[0]);
+        }
+        brought
+    }
+
+    /// Where it is now, to be read: with the segments that it counts, if the region has room for
+    /// so many and they are not too many.
+    #[inline]
+    pub(crate) fn place(&self) -> Place {
+        Place(self.0.as_ptr().expose_provenance())
     }
 }
 

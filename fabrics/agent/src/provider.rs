@@ -352,11 +352,11 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
     }
 
     fn send_done(&self, vi: ViHandle) -> Result<Done> {
-        self.done(vi, Queue::Send)
+        self.done(vi, Queue::Send, 1)
     }
 
     fn receive_done(&self, vi: ViHandle) -> Result<Done> {
-        self.done(vi, Queue::Receive)
+        self.done(vi, Queue::Receive, 1)
     }
 
     fn send_wait(&self, vi: ViHandle, limit: Option<Duration>) -> Result<Done> {
@@ -418,8 +418,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
     }
 
     fn completion_done(&self, queue: CompletionQueueHandle) -> Result<Option<CompletionEntry>> {
-        self.runtime
-            .poll(Watched::Entries(queue), |state| state.take_entry(queue))
+        self.entry_done(queue, 1)
     }
 
     fn completion_wait(

@@ -67,8 +67,8 @@ pub unsafe trait Runtime: Send + Sync + 'static {
         self.operate(Some(vi), act)
     }
 
-    /// One look for something that may be there, by a program that pays for taking it: `None` when
-    /// it is not there.
+    /// So many looks for something that may be there, between which a program does nothing, and
+    /// fewer once it is there: it pays for taking it. `None` when it is not there.
     ///
     /// # Errors
     ///
@@ -76,6 +76,7 @@ pub unsafe trait Runtime: Send + Sync + 'static {
     fn poll<T>(
         &self,
         _watched: Watched,
+        _looks: u64,
         mut look: impl FnMut(&mut Agent) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         self.access(&mut look)

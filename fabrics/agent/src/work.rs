@@ -8,14 +8,16 @@ use viaduct_provider::via::{
     self, Completion, Completions, ErrorCode, MemoryHandle, Nic, PostError, Queue, ViId,
 };
 use viaduct_provider::{
-    AsynchronousError, CONTROL_SEGMENT_BYTES, DESCRIPTOR_ALIGNMENT, Descriptor, DescriptorHandler,
-    Done, Error, Result, ReturnCode, Segment, ViHandle, Watched,
+    AsynchronousError, CONTROL_SEGMENT_BYTES, CompletionEntry, CompletionQueueHandle,
+    DESCRIPTOR_ALIGNMENT, Descriptor, DescriptorHandler, Done, Error, Result, ReturnCode, Segment,
+    ViHandle, Watched,
 };
 
 use crate::agent::{Agent, Posted, WorkQueue, no_vi};
 use crate::device::Device;
+use crate::elsewhere::Elsewhere;
 use crate::job::{Job, push};
-use crate::memory::Place;
+use crate::memory::{Brought, Place};
 use crate::provider::AgentProvider;
 use crate::runtime::{Runtime, Work};
 
@@ -34,7 +36,12 @@ impl<R: Runtime> AgentProvider<R> {
             Queue::Receive => Work::PostReceive,
         };
         self.runtime.perform(vi, work, |state, _| {
-            let Agent { vis, devices, .. } = state;
+            let Agent {
+                vis,
+                devices,
+                elsewhere,
+                ..
+            } = state;
             let owner = vis.get_mut(vi).ok_or_else(no_vi)?;
             let id = owner.id;
             let Device {
@@ -48,17 +55,20 @@ impl<R: Runtime> AgentProvider<R> {
             let room = room.unwrap_or(0);
             let lies_in = |bytes: usize| bytes as u64 <= room;
             let mut place = None;
+            let mut brought = None;
             if address.is_multiple_of(DESCRIPTOR_ALIGNMENT) && lies_in(CONTROL_SEGMENT_BYTES) {
                 // SAFETY: by the caller's contract; the control segment lies in memory that is
                 // registered. The segments do too, or the place is not used.
                 let there = unsafe { Place::new(address) };
-                let count = u32::from(there.segment_count());
+                brought = Brought::from(there, elsewhere, room, segments_max);
+                let near = brought.as_ref().map_or(there, Brought::place);
+                let count = u32::from(near.segment_count());
                 let bytes = CONTROL_SEGMENT_BYTES + count as usize * size_of::<Segment>();
                 if count > segments_max || lies_in(bytes) {
-                    place = Some(there);
+                    place = Some((there, near));
                 }
             }
-            let Some(place) = place else {
+            let Some((place, near)) = place else {
                 return Err(state.refuse_descriptor(vi, queue, descriptor));
             };
             // Counted here: what is complete has left the semantics' queue and not the consumer's.
@@ -67,17 +77,18 @@ impl<R: Runtime> AgentProvider<R> {
                 return Err(state.refuse_overrun(vi, limit));
             }
             // A call each, so that the descriptor is written where it stays.
-            match place.load_simple(segments_max) {
+            match near.load_simple(segments_max) {
                 Some(value) => put(nic, (id, queue), value),
-                None => put(nic, (id, queue), place.load(segments_max)),
+                None => put(nic, (id, queue), near.load(segments_max)),
             }?;
-            place.store_posted();
+            drop(brought);
+            place.store_posted(elsewhere);
             let is_followed = work.posted.len() > work.completed as usize;
             if is_followed
                 && let Some(previous) = work.posted.back()
                 && nic.region(previous.handle).is_some()
             {
-                previous.place.store_next(place.address(), handle);
+                previous.place.store_next(elsewhere, place, handle);
             }
             // Doubling from one: most queues of simulated hosts hold a descriptor or two.
             if work.posted.len() == work.posted.capacity() {
@@ -92,14 +103,40 @@ impl<R: Runtime> AgentProvider<R> {
         })
     }
 
-    pub(crate) fn done(&self, vi: ViHandle, queue: Queue) -> Result<Done> {
-        let found = self.runtime.poll(Watched::Vi(vi, queue), |state| {
+    /// Takes the oldest descriptor of a work queue if it is complete
+    /// ([`send_done`](viaduct_provider::Provider::send_done) and its twin). A loop of so
+    /// many such calls, between which the program does nothing, is one call: what it finds, and
+    /// when, is what that many would.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidParameter`.
+    pub fn done(&self, vi: ViHandle, queue: Queue, looks: u64) -> Result<Done> {
+        let watched = Watched::Vi(vi, queue);
+        let found = self.runtime.poll(watched, looks, |state| {
             match state.vi(vi)?.queue(queue).take() {
                 Done::NotDone => Ok(None),
                 done => Ok(Some(done)),
             }
         })?;
         Ok(found.unwrap_or(Done::NotDone))
+    }
+
+    /// Takes the oldest entry of a completion queue
+    /// ([`completion_done`](viaduct_provider::Provider::completion_done)); several calls in one, as
+    /// [`AgentProvider::done`].
+    ///
+    /// # Errors
+    ///
+    /// `InvalidParameter`.
+    pub fn entry_done(
+        &self,
+        queue: CompletionQueueHandle,
+        looks: u64,
+    ) -> Result<Option<CompletionEntry>> {
+        let watched = Watched::Entries(queue);
+        self.runtime
+            .poll(watched, looks, |state| state.take_entry(queue))
     }
 
     pub(crate) fn wait(&self, vi: ViHandle, queue: Queue, limit: Option<Duration>) -> Result<Done> {
@@ -237,6 +274,7 @@ impl WorkQueue {
         &mut self,
         completions: &mut Completions<'_>,
         queue: Queue,
+        memory: &Elsewhere,
         lose: &mut impl FnMut(Completion, Option<NonNull<Descriptor>>),
     ) {
         while completions.has(queue)
@@ -248,7 +286,9 @@ impl WorkQueue {
             self.completed += 1;
             if is_there {
                 let is_receive = queue == Queue::Receive;
-                posted.place.store_completion(&completion, is_receive);
+                posted
+                    .place
+                    .store_completion(memory, &completion, is_receive);
             } else {
                 lose(completion, posted.place.pointer());
             }

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::task::Waker;
 
-use viaduct_agent::Call;
+use viaduct_agent::{Agent, Call};
 use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::programs::{Outgoing, Programs, Take};
 use viaduct_engine::Time;
@@ -24,7 +24,6 @@ use crate::counts::{self, Counts};
 use crate::event::Event;
 use crate::executor::Spawn;
 use crate::host::{DEVICE, DEVICE_NAME, FIRST_ADDRESS, Host};
-use crate::outside::MemoryElsewhere;
 use crate::raw::{RawWrites, WriteId};
 use crate::tasks::{TaskId, Tasks};
 
@@ -52,8 +51,6 @@ pub(crate) struct Hosted {
     pub(crate) is_driven: bool,
     /// Waits for a time alone, since a stack waited for one last.
     pub(crate) quiet_waits: u32,
-    /// Their memory.
-    pub(crate) memory_elsewhere: Option<Arc<dyn MemoryElsewhere>>,
     /// Of a host's RDMA adapter, in its GID.
     pub(crate) address_of: fn(u32) -> Ipv4Addr,
     /// VIs that an event concerned; kept to be used again.
@@ -102,7 +99,6 @@ impl Hosted {
             wake_at: None,
             is_watching: false,
             is_driven: false,
-            memory_elsewhere: None,
             address_of: crate::verbs::address_of,
             quiet_waits: 0,
             touched: Vec::new(),
@@ -112,6 +108,11 @@ impl Hosted {
     #[inline]
     pub(crate) fn host(&mut self, host: u32) -> &mut Host {
         &mut self.hosts[host as usize]
+    }
+
+    #[inline]
+    fn agent(&self, host: u32) -> &Agent {
+        &self.hosts[host as usize].agent
     }
 
     /// Whether nothing but an event is to come.
@@ -161,7 +162,8 @@ impl Programs for Hosted {
     }
 
     fn gather(&self, host: u32, vi: ViId, work: WorkId, into: &mut Vec<u8>) {
-        bytes::gather_send(self.nic(host), vi, work, into);
+        let Agent { elsewhere, .. } = self.agent(host);
+        bytes::gather_send(self.nic(host), elsewhere, (vi, work), into);
     }
 
     fn place(
@@ -172,7 +174,9 @@ impl Programs for Hosted {
         is_early: bool,
         payload: &[u8],
     ) -> bool {
-        bytes::place_received(self.nic(host), vi, receive, is_early, payload)
+        let Agent { elsewhere, .. } = self.agent(host);
+        let place = (vi, receive);
+        bytes::place_received(self.nic(host), elsewhere, place, is_early, payload)
     }
 
     fn write_remote(
@@ -183,8 +187,17 @@ impl Programs for Hosted {
         payload: &[u8],
         outcome: ReceiveOutcome,
     ) -> Option<StartedRemote> {
-        let nic = self.nic_mut(host);
-        bytes::write_remote(nic, vi, (header, remote), payload, outcome)
+        let Agent {
+            elsewhere, devices, ..
+        } = &mut self.host(host).agent;
+        let access = (vi, header, remote);
+        bytes::write_remote(
+            &mut devices[DEVICE].nic,
+            elsewhere,
+            access,
+            payload,
+            outcome,
+        )
     }
 
     fn read_remote(
@@ -194,11 +207,20 @@ impl Programs for Hosted {
         remote: RemoteSegment,
         into: &mut Vec<u8>,
     ) -> bool {
-        bytes::read_remote(self.nic_mut(host), vi, (header, remote), into)
+        let Agent {
+            elsewhere, devices, ..
+        } = &mut self.host(host).agent;
+        bytes::read_remote(
+            &mut devices[DEVICE].nic,
+            elsewhere,
+            (vi, header, remote),
+            into,
+        )
     }
 
     fn place_read(&mut self, host: u32, vi: ViId, work: WorkId, payload: &[u8]) -> bool {
-        bytes::place_read(self.nic(host), vi, work, payload)
+        let Agent { elsewhere, .. } = self.agent(host);
+        bytes::place_read(self.nic(host), elsewhere, (vi, work), payload)
     }
 
     fn settle(cluster: &mut Cluster, host: u32, vi: ViId) {

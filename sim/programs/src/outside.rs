@@ -10,66 +10,12 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use viaduct_agent::{MemoryElsewhere, Owner};
 use viaduct_engine::Time;
 
 use crate::executor::{Current, Program, Simulation, SimulationError, current, suspend};
 use crate::process::Process;
 use crate::tasks::TaskId;
-
-/// Memory of programs that run elsewhere.
-pub trait MemoryElsewhere: fmt::Debug + Send + Sync {
-    /// Reads bytes at an address of a program's.
-    fn read(&self, owner: Owner, address: u64, into: &mut [u8]);
-
-    /// Writes bytes at an address of a program's.
-    fn write(&self, owner: Owner, address: u64, bytes: &[u8]);
-}
-
-/// A program elsewhere, as regions of its memory name it: by the bits of their addresses that no
-/// program uses.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Owner(u16);
-
-/// Bits of an address that programs use: on x86-64 the 47 of user space.
-const ADDRESS_BITS: u32 = 48;
-
-impl Owner {
-    /// How many there can be.
-    pub const MAX: u16 = u16::MAX - 1;
-
-    /// The one of a number, from 0.
-    ///
-    /// # Panics
-    ///
-    /// If there cannot be so many.
-    #[must_use]
-    pub const fn new(number: u16) -> Self {
-        assert!(number < Self::MAX, "too many programs");
-        Self(number + 1)
-    }
-
-    /// Its number, from 0.
-    #[must_use]
-    pub const fn number(self) -> u16 {
-        self.0 - 1
-    }
-
-    /// An address of its memory, which says whose it is.
-    #[must_use]
-    pub const fn name(self, address: u64) -> u64 {
-        Self::plain(address) | (self.0 as u64) << ADDRESS_BITS
-    }
-
-    pub(crate) fn of(named: u64) -> Option<Self> {
-        let number = (named >> ADDRESS_BITS) as u16;
-        (number != 0).then_some(Self(number))
-    }
-
-    /// An address as the program has it.
-    pub(crate) const fn plain(named: u64) -> u64 {
-        named & ((1 << ADDRESS_BITS) - 1)
-    }
-}
 
 type Job = Box<dyn FnOnce(&Process) + Send>;
 
@@ -96,7 +42,10 @@ fn locked(desk: &Desk) -> std::sync::MutexGuard<'_, Option<Job>> {
 impl Simulation {
     /// Where the memory of programs is that run elsewhere.
     pub fn set_memory_elsewhere(&self, memory: Arc<dyn MemoryElsewhere>) {
-        self.lock().programs.memory_elsewhere = Some(memory);
+        let memory: Arc<Box<dyn MemoryElsewhere>> = Arc::new(Box::new(memory));
+        for host in &mut self.lock().programs.hosts {
+            host.agent.elsewhere = Some(Arc::clone(&memory));
+        }
     }
 
     /// What addresses hosts have for programs that run elsewhere, which have sockets there: before

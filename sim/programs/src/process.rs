@@ -50,6 +50,13 @@ fn turn_of(half: Time) -> Time {
     (half + half).max(QUESTION)
 }
 
+/// What is left of so many turns of a loop after a time. Something else that came has ended one,
+/// and the next begins there.
+fn turns_left(turns: u64, gone: Time, half: Time) -> u64 {
+    let turn = turn_of(half).picoseconds();
+    turns.saturating_sub(gone.picoseconds().div_ceil(turn).max(1))
+}
+
 /// From the clock of the machine's programs to simulated time.
 fn time_of(span: Duration) -> Time {
     let picoseconds = span.as_nanos().saturating_mul(1000);
@@ -445,10 +452,7 @@ impl Process {
                 self.spend(&mut cluster, notice + reap);
                 return Some((seen, Take { notice, reap }));
             }
-            // Something else that came has ended a look, and the next begins there.
-            let gone = (cluster.now() - from).picoseconds();
-            let turn = turn_of(model.polling_delay).picoseconds();
-            left = left.saturating_sub(gone.div_ceil(turn).max(1));
+            left = turns_left(left, cluster.now() - from, model.polling_delay);
         }
         None
     }
@@ -662,6 +666,7 @@ unsafe impl Runtime for Process {
     fn poll<T>(
         &self,
         watched: Watched,
+        looks: u64,
         mut look: impl FnMut(&mut Agent) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         let mut cluster = self.alive()?;
@@ -678,13 +683,19 @@ unsafe impl Runtime for Process {
         if !may_block() {
             return Ok(None);
         }
-        let notice = self.turns(&mut cluster, delay, 1);
-        let seen = look(&mut cluster.programs.host(self.host).agent)?;
-        if seen.is_some() {
-            let read = self.read(&mut cluster, watched);
-            self.pay(&mut cluster, watched, notice, read + reap);
+        let mut left = looks.max(1);
+        while left > 0 {
+            let from = cluster.now();
+            let notice = self.turns(&mut cluster, delay, left);
+            let seen = look(&mut cluster.programs.host(self.host).agent)?;
+            if seen.is_some() {
+                let read = self.read(&mut cluster, watched);
+                self.pay(&mut cluster, watched, notice, read + reap);
+                return Ok(seen);
+            }
+            left = turns_left(left, cluster.now() - from, delay);
         }
-        Ok(seen)
+        Ok(None)
     }
 
     fn block<T>(

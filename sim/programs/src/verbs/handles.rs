@@ -764,7 +764,7 @@ impl QueuePair {
         self.process
             .work_on(requests.len() as u64, |cluster, worked| {
                 // SAFETY: as promised by the caller.
-                let memory = unsafe { ProgramMemory::of(cluster) };
+                let memory = unsafe { ProgramMemory::of(cluster, host) };
                 let adapter = Hosted::adapter(cluster, host);
                 let result = adapter.post(self.key, requests, &memory);
                 if result.is_ok() && cluster.has_account() {

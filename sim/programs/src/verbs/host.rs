@@ -2,8 +2,8 @@
 
 use std::mem;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 
+use viaduct_agent::{Elsewhere, elsewhere};
 use viaduct_cluster::programs::{Outgoing, Take};
 use viaduct_engine::{EventId, Time};
 use viaduct_hardware::Mechanism;
@@ -14,7 +14,6 @@ use viaduct_provider::via::verbs::{
 
 use crate::cluster::{Cluster, Hosted};
 use crate::event::Event;
-use crate::outside::{MemoryElsewhere, Owner};
 
 /// The adapter of a host that has queue pairs.
 #[derive(Debug)]
@@ -29,7 +28,7 @@ pub(crate) struct Verbs {
 /// The memory of the programs of all hosts: this process's, and that of programs elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) struct ProgramMemory {
-    elsewhere: Option<Arc<dyn MemoryElsewhere>>,
+    elsewhere: Elsewhere,
 }
 
 impl ProgramMemory {
@@ -37,14 +36,12 @@ impl ProgramMemory {
     ///
     /// Addresses are those of registered memory that is still there, or of inline bytes that can be
     /// read.
-    pub(crate) unsafe fn of(cluster: &Cluster) -> Self {
-        let elsewhere = cluster.programs.memory_elsewhere.clone();
+    pub(crate) unsafe fn of(cluster: &Cluster, host: u32) -> Self {
+        let elsewhere = cluster.programs.hosts[host as usize]
+            .agent
+            .elsewhere
+            .clone();
         Self { elsewhere }
-    }
-
-    /// Whose memory an address is in, if it is not this process's.
-    fn owner(&self, address: u64) -> Option<(&dyn MemoryElsewhere, Owner)> {
-        Some((self.elsewhere.as_deref()?, Owner::of(address)?))
     }
 }
 
@@ -53,16 +50,16 @@ impl Memory for ProgramMemory {
         let start = into.len();
         into.resize(start + length, 0);
         let bytes = &mut into[start..];
-        if let Some((memory, owner)) = self.owner(address) {
-            return memory.read(owner, Owner::plain(address), bytes);
+        if let Some((memory, owner, address)) = elsewhere::find(&self.elsewhere, address) {
+            return memory.read(owner, address, bytes);
         }
         // SAFETY: as promised when this was made; the bytes are not a program's.
         unsafe { std::ptr::copy_nonoverlapping(address as *const u8, bytes.as_mut_ptr(), length) };
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) {
-        if let Some((memory, owner)) = self.owner(address) {
-            return memory.write(owner, Owner::plain(address), bytes);
+        if let Some((memory, owner, address)) = elsewhere::find(&self.elsewhere, address) {
+            return memory.write(owner, address, bytes);
         }
         // SAFETY: as promised when this was made; the bytes are not a program's.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
@@ -236,7 +233,7 @@ impl Hosted {
     ) -> Option<Outgoing> {
         // SAFETY: the adapter checks what it reads against its regions, which whoever has
         // registered them keeps.
-        let memory = unsafe { ProgramMemory::of(cluster) };
+        let memory = unsafe { ProgramMemory::of(cluster, host) };
         let hosts = cluster.host_count();
         let adapter = Self::adapter(cluster, host);
         let packet = adapter.begin(pair, &memory, into);
@@ -267,7 +264,7 @@ impl Hosted {
         bytes: &mut Vec<u8>,
     ) -> Taken {
         // SAFETY: as in `begin_send`.
-        let mut memory = unsafe { ProgramMemory::of(cluster) };
+        let mut memory = unsafe { ProgramMemory::of(cluster, host) };
         let adapter = Self::adapter(cluster, host);
         let taken = adapter.take(packet, bytes, &mut memory);
         if let Some(pair) = adapter.place_of(packet.target) {
@@ -286,7 +283,7 @@ impl Hosted {
         bytes: &[u8],
     ) -> bool {
         // SAFETY: as in `begin_send`.
-        let mut memory = unsafe { ProgramMemory::of(cluster) };
+        let mut memory = unsafe { ProgramMemory::of(cluster, host) };
         let adapter = Self::adapter(cluster, host);
         let before = adapter.unstarted(pair);
         let is_placed = adapter.hear(pair, sequence, answer, bytes, &mut memory);
