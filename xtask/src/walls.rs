@@ -139,7 +139,7 @@ const WALLS: &[Wall] = &[
     },
     Wall {
         package: "viaduct-calls",
-        own: &["viaduct-core"],
+        own: &["viaduct-core", "viaduct-provider"],
         external: Some(&["rustix"]),
         reason: "what is asked and answered between a program and whoever has its objects: it \
                  knows neither a fabric nor a simulation",
@@ -151,6 +151,7 @@ const WALLS: &[Wall] = &[
             "viaduct-engine",
             "viaduct-processes",
             "viaduct-programs",
+            "viaduct-provider",
             "viaduct-turns",
         ],
         external: Some(&[]),
@@ -225,9 +226,16 @@ const WALLS: &[Wall] = &[
     },
     Wall {
         package: "viaduct-vipl",
-        own: &["viaduct-core", "viaduct-provider", "viaduct-shm"],
+        own: &[
+            "viaduct-calls",
+            "viaduct-core",
+            "viaduct-provider",
+            "viaduct-shm",
+            "viaduct-turns",
+        ],
         external: None,
-        reason: "a face: it translates C into the operations of a fabric",
+        reason: "a face: it translates C into the operations of a fabric, or into calls of whoever \
+                 has the objects of a simulated host",
     },
     Wall {
         package: "viaduct-libam",

@@ -1,6 +1,5 @@
 //! What a program holds of objects that are elsewhere.
 
-use std::ffi::CStr;
 use std::fmt;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
 
@@ -10,14 +9,9 @@ use viaduct_core::verbs::{
     ReceiveRequest, Result, ScatterGatherElement, SharedReceiveAttributes, flags,
 };
 
-use crate::request::{self, Datagram, Description, Owner, Receive, Request, Send};
+use crate::asking::{self, Line};
+use crate::request::{Datagram, Description, Owner, Receive, Request, Send};
 use crate::wire::Wire;
-
-/// How requests reach whoever carries them out.
-pub trait Line: Sync {
-    /// Has a request carried out: its answer. `what` names it to people.
-    fn call(&self, what: &'static CStr, request: &[u8], answer: &mut Vec<u8>);
-}
 
 /// What a queue pair is made with.
 pub type QueuePairOptions = verbs::QueuePairOptions<CompletionQueue, SharedReceiveQueue>;
@@ -85,7 +79,7 @@ fn ask<T: Wire>(line: &dyn Line, asked: &Request) -> Result<T> {
     let (mut bytes, mut answer) = (Vec::new(), Vec::new());
     asked.put(&mut bytes);
     line.call(asked.name(), &bytes, &mut answer);
-    request::answer(&answer)
+    asking::answer(&answer)
 }
 
 /// Has something made that tells of events by a descriptor: its key, and the descriptor. It can be

@@ -1,12 +1,11 @@
-//! What a program asks, and what it is answered.
-
-use std::ffi::CStr;
+//! What a program asks about queue pairs.
 
 use viaduct_core::verbs::{
-    AddressAttributes, CompletionQueueOptions, Error, Key, Limits, QueuePairAttributes,
-    QueuePairOptions, Result, ScatterGatherElement, SendOpcode, SharedReceiveAttributes, errno,
+    AddressAttributes, CompletionQueueOptions, Key, Limits, QueuePairAttributes, QueuePairOptions,
+    ScatterGatherElement, SendOpcode, SharedReceiveAttributes,
 };
 
+use crate::asking::requests;
 use crate::wire::{Wire, fields};
 
 /// What a host's adapter is.
@@ -109,155 +108,77 @@ impl Wire for Owner {
     }
 }
 
-macro_rules! requests {
-    ($($(#[$about:meta])* $name:ident $({ $($field:ident: $type:ty),+ $(,)? })? = $number:literal;)+) => {
-        /// What a program asks; an answer comes when it is carried out.
-        #[derive(Clone, Debug)]
-        #[expect(missing_docs, reason = "fields are the arguments of the calls")]
-        pub enum Request {
-            $($(#[$about])* $name $({ $($field: $type),+ })?,)+
-        }
-
-        impl Request {
-            /// What it is called, for people.
-            #[must_use]
-            pub const fn name(&self) -> &'static CStr {
-                match self {
-                    $(Self::$name $({ $($field: _),+ })? => {
-                        const NAME: &[u8] = concat!(stringify!($name), "\0").as_bytes();
-                        match CStr::from_bytes_with_nul(NAME) {
-                            Ok(name) => name,
-                            Err(_) => c"a call",
-                        }
-                    })+
-                }
-            }
-        }
-
-        impl Wire for Request {
-            fn put(&self, into: &mut Vec<u8>) {
-                match self {
-                    $(Self::$name $({ $($field),+ })? => {
-                        into.push($number);
-                        $($($field.put(into);)+)?
-                    })+
-                }
-            }
-
-            fn get(from: &mut &[u8]) -> Option<Self> {
-                Some(match u8::get(from)? {
-                    $($number => Self::$name $({ $($field: Wire::get(from)?),+ })?,)+
-                    _ => return None,
-                })
-            }
-        }
-    };
-}
-
 requests! {
-    /// What the host's adapter is: a [`Description`](crate::Description).
-    Describe = 0;
-    /// Opens the device: its key. The first of two sockets, by their numbers in the program, can be
-    /// read while asynchronous events wait.
-    Open { sockets: (u32, u32) } = 1;
-    /// Closes it.
-    Close { context: Key } = 2;
-    /// The next asynchronous event.
-    NextAsyncEvent { context: Key, waits: bool } = 3;
-    /// A protection domain: its key.
-    AllocateDomain { context: Key } = 4;
-    /// Gives it back.
-    DeallocateDomain { domain: Key } = 5;
-    /// A completion channel: its key. Sockets as of [`Request::Open`], for its events.
-    CreateChannel { context: Key, sockets: (u32, u32) } = 6;
-    /// Closes it.
-    DestroyChannel { channel: Key } = 7;
-    /// The cookie of the next completion queue that tells the channel.
-    NextEvent { channel: Key, waits: bool } = 8;
-    /// A completion queue: its key.
-    CreateQueue { context: Key, options: CompletionQueueOptions } = 9;
-    /// Destroys it when its events are acknowledged.
-    DestroyQueue { queue: Key } = 10;
-    /// How many completions find room.
-    Entries { queue: Key } = 11;
-    /// Changes that, and tells it.
-    Resize { queue: Key, entries: u32 } = 12;
-    /// Has it tell its channel.
-    Arm { queue: Key, is_solicited_only: bool } = 13;
-    /// Takes so many completions at most.
-    Poll { queue: Key, most: u32 } = 14;
-    /// Events of its channel have been dealt with.
-    Acknowledge { queue: Key, count: u32 } = 15;
-    /// Asynchronous events have been dealt with.
-    AcknowledgeAsync { owner: Owner, count: u32 } = 16;
-    /// Opens memory to requests: its key, and that by which requests name it.
-    Register { domain: Key, address: u64, length: u64, iova: u64, access: u32 } = 17;
-    /// Changes what flags name of a region.
-    Reregister {
-        region: Key, flags: u32, domain: Option<Key>, address: u64, length: u64, access: u32,
-    } = 18;
-    /// Closes memory to requests.
-    Deregister { region: Key } = 19;
-    /// An address handle: its key.
-    CreateAddress { domain: Key, attributes: AddressAttributes } = 20;
-    /// Gives it back.
-    DestroyAddress { address: Key } = 21;
-    /// A shared receive queue: its key.
-    CreateShared { domain: Key, attributes: SharedReceiveAttributes, cookie: u64 } = 22;
-    /// Changes what a mask names of it.
-    ModifyShared { shared: Key, attributes: SharedReceiveAttributes, mask: u32 } = 23;
-    /// Its sizes and limit.
-    QueryShared { shared: Key } = 24;
-    /// Destroys it when its events are acknowledged.
-    DestroyShared { shared: Key } = 25;
-    /// Posts a receive on it.
-    PostShared { shared: Key, receive: Receive } = 26;
-    /// A queue pair: its key and its number.
-    CreatePair { domain: Key, options: QueuePairOptions } = 27;
-    /// Changes what a mask names of it.
-    Modify { pair: Key, attributes: QueuePairAttributes, mask: u32 } = 28;
-    /// Its attributes, and what it was made with.
-    Query { pair: Key } = 29;
-    /// Destroys it when its events are acknowledged.
-    DestroyPair { pair: Key } = 30;
-    /// Posts pieces of work: all of them or none, with one doorbell.
-    PostSends { pair: Key, sends: Vec<Send> } = 31;
-    /// Posts a receive on it.
-    PostReceive { pair: Key, receive: Receive } = 32;
-}
-
-/// A result as the bytes of an answer.
-pub fn put_answer<T: Wire>(result: &Result<T>, into: &mut Vec<u8>) {
-    match result {
-        Ok(value) => {
-            0_u32.put(into);
-            value.put(into);
-        }
-        Err(error) => {
-            // A number of `errno.h` is above 0.
-            error.errno().unsigned_abs().put(into);
-            into.extend_from_slice(error.reason().as_bytes());
-        }
+    /// What a program asks; an answer comes when it is carried out.
+    pub enum Request {
+        /// What the host's adapter is: a [`Description`](crate::Description).
+        Describe = 0;
+        /// Opens the device: its key. The first of two sockets, by their numbers in the program,
+        /// can be read while asynchronous events wait.
+        Open { sockets: (u32, u32) } = 1;
+        /// Closes it.
+        Close { context: Key } = 2;
+        /// The next asynchronous event.
+        NextAsyncEvent { context: Key, waits: bool } = 3;
+        /// A protection domain: its key.
+        AllocateDomain { context: Key } = 4;
+        /// Gives it back.
+        DeallocateDomain { domain: Key } = 5;
+        /// A completion channel: its key. Sockets as of [`Request::Open`], for its events.
+        CreateChannel { context: Key, sockets: (u32, u32) } = 6;
+        /// Closes it.
+        DestroyChannel { channel: Key } = 7;
+        /// The cookie of the next completion queue that tells the channel.
+        NextEvent { channel: Key, waits: bool } = 8;
+        /// A completion queue: its key.
+        CreateQueue { context: Key, options: CompletionQueueOptions } = 9;
+        /// Destroys it when its events are acknowledged.
+        DestroyQueue { queue: Key } = 10;
+        /// How many completions find room.
+        Entries { queue: Key } = 11;
+        /// Changes that, and tells it.
+        Resize { queue: Key, entries: u32 } = 12;
+        /// Has it tell its channel.
+        Arm { queue: Key, is_solicited_only: bool } = 13;
+        /// Takes so many completions at most.
+        Poll { queue: Key, most: u32 } = 14;
+        /// Events of its channel have been dealt with.
+        Acknowledge { queue: Key, count: u32 } = 15;
+        /// Asynchronous events have been dealt with.
+        AcknowledgeAsync { owner: Owner, count: u32 } = 16;
+        /// Opens memory to requests: its key, and that by which requests name it.
+        Register { domain: Key, address: u64, length: u64, iova: u64, access: u32 } = 17;
+        /// Changes what flags name of a region.
+        Reregister {
+            region: Key, flags: u32, domain: Option<Key>, address: u64, length: u64, access: u32,
+        } = 18;
+        /// Closes memory to requests.
+        Deregister { region: Key } = 19;
+        /// An address handle: its key.
+        CreateAddress { domain: Key, attributes: AddressAttributes } = 20;
+        /// Gives it back.
+        DestroyAddress { address: Key } = 21;
+        /// A shared receive queue: its key.
+        CreateShared { domain: Key, attributes: SharedReceiveAttributes, cookie: u64 } = 22;
+        /// Changes what a mask names of it.
+        ModifyShared { shared: Key, attributes: SharedReceiveAttributes, mask: u32 } = 23;
+        /// Its sizes and limit.
+        QueryShared { shared: Key } = 24;
+        /// Destroys it when its events are acknowledged.
+        DestroyShared { shared: Key } = 25;
+        /// Posts a receive on it.
+        PostShared { shared: Key, receive: Receive } = 26;
+        /// A queue pair: its key and its number.
+        CreatePair { domain: Key, options: QueuePairOptions } = 27;
+        /// Changes what a mask names of it.
+        Modify { pair: Key, attributes: QueuePairAttributes, mask: u32 } = 28;
+        /// Its attributes, and what it was made with.
+        Query { pair: Key } = 29;
+        /// Destroys it when its events are acknowledged.
+        DestroyPair { pair: Key } = 30;
+        /// Posts pieces of work: all of them or none, with one doorbell.
+        PostSends { pair: Key, sends: Vec<Send> } = 31;
+        /// Posts a receive on it.
+        PostReceive { pair: Key, receive: Receive } = 32;
     }
-}
-
-/// The result that an answer's bytes are.
-///
-/// # Errors
-///
-/// That of the answer; EIO when it is none.
-pub fn answer<T: Wire>(mut from: &[u8]) -> Result<T> {
-    let broken = || {
-        let reason = "the simulation has ended, or answers what this library does not understand";
-        Error::new(errno::EIO, reason)
-    };
-    let number = u32::get(&mut from).ok_or_else(broken)?;
-    if number == 0 {
-        return T::get(&mut from).ok_or_else(broken);
-    }
-    let number = i32::try_from(number).map_err(|_| broken())?;
-    Err(Error::new(
-        number,
-        String::from_utf8_lossy(from).into_owned(),
-    ))
 }

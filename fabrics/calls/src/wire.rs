@@ -80,6 +80,20 @@ impl<const N: usize> Wire for [u8; N] {
     }
 }
 
+impl Wire for String {
+    fn put(&self, into: &mut Vec<u8>) {
+        (self.len() as u32).put(into);
+        into.extend_from_slice(self.as_bytes());
+    }
+
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        let length = u32::get(from)? as usize;
+        let (text, rest) = from.split_at_checked(length)?;
+        *from = rest;
+        Some(str::from_utf8(text).ok()?.to_owned())
+    }
+}
+
 impl<A: Wire, B: Wire> Wire for (A, B) {
     fn put(&self, into: &mut Vec<u8>) {
         self.0.put(into);

@@ -42,6 +42,32 @@ pub enum ReturnCode {
     NotSupported = 16,
 }
 
+impl ReturnCode {
+    /// Every code, in the order of its value.
+    pub const ALL: [Self; 14] = [
+        Self::InvalidParameter,
+        Self::Resource,
+        Self::Timeout,
+        Self::Reject,
+        Self::InvalidReliabilityLevel,
+        Self::InvalidMtu,
+        Self::InvalidQos,
+        Self::InvalidPtag,
+        Self::InvalidRdmaRead,
+        Self::InvalidState,
+        Self::NameService,
+        Self::NoMatch,
+        Self::NotReachable,
+        Self::NotSupported,
+    ];
+
+    /// The code of a number of the C interface; `None` for success, a value, or no code.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|code| *code as u32 == number)
+    }
+}
+
 /// A refused operation: the code, and a reason for a person.
 ///
 /// One pointer, so that the result of an operation that succeeds travels in a register.

@@ -3,9 +3,11 @@
 //! ```text
 //!   client's process                 here
 //!   libibverbs --Request (bytes)-->  Clients: a deputy for each thread
-//!                                        |  (`viaduct_programs::outside`)
+//!   libvipl                              |  (`viaduct_programs::outside`)
 //!                                        |  perform.rs: the calls of `viaduct_programs::verbs`
+//!                                        |  via.rs: the operations of VIA
 //!                                        |  looks.rs: what a loop of looks is told
+//!              <----what came--------  handlers.rs: of VIA, called by a thread of the client
 //!                                    Simulation: hosts, adapters, network
 //!              <----bytes of messages---  memory.rs: copies by the kernel
 //!              <----readable or not-----  descriptors.rs: of channels and opened devices
@@ -16,9 +18,11 @@
 //! `viaduct_turns` gives threads their turns and knows nothing of that.
 
 mod descriptors;
+mod handlers;
 mod looks;
 mod memory;
 mod perform;
+mod via;
 mod world;
 
 pub use world::Clients;

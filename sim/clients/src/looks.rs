@@ -1,4 +1,4 @@
-//! Loops of a thread that looks into a completion queue until something is there.
+//! Loops of a thread that looks into a queue until something is there.
 //!
 //! Each look is a call that takes a switch to this process and one back. A thread that has looked
 //! often in vain with nothing between is taken to be in a loop: an answer then stands for several
@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use viaduct_engine::Time;
 use viaduct_programs::verbs::Key;
+use viaduct_provider::via::Queue;
+use viaduct_provider::{CompletionQueueHandle, ViHandle};
 
 /// Looks in vain after which a thread is taken to be in a loop. Each answer then stands for twice
 /// as many as the one before.
@@ -22,6 +24,28 @@ const LOOKS_ALONE_KNOWN: u32 = 1;
 /// Looks that an answer stands for at most: a program's loop may end by something else.
 const LOOKS_AT_ONCE_MAX: u32 = 1 << 11;
 
+/// Where a thread looks.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Place {
+    /// Into a completion queue of verbs.
+    Completions(Key),
+    /// Into one of VIA.
+    Entries(CompletionQueueHandle),
+    /// At the sends of a VI.
+    Sends(ViHandle),
+    /// At its receives.
+    Receives(ViHandle),
+}
+
+impl Place {
+    pub(crate) const fn of_vi(vi: ViHandle, queue: Queue) -> Self {
+        match queue {
+            Queue::Send => Self::Sends(vi),
+            Queue::Receive => Self::Receives(vi),
+        }
+    }
+}
+
 /// What a thread has looked for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Looks(Arc<Mutex<Thread>>);
@@ -30,13 +54,13 @@ pub(crate) struct Looks(Arc<Mutex<Thread>>);
 struct Thread {
     spell: Option<Spell>,
     /// Queues where the last loop ended with a completion, and how long it took.
-    known: BTreeMap<Key, Time>,
+    known: BTreeMap<Place, Time>,
 }
 
 /// Looks into one queue in vain, with nothing between.
 #[derive(Clone, Copy, Debug)]
 struct Spell {
-    queue: Key,
+    queue: Place,
     began: Time,
     /// When the first look was over, and the last.
     first: Time,
@@ -50,18 +74,18 @@ impl Looks {
     }
 
     /// How many looks the one stands for that begins at `now`.
-    pub(crate) fn next(&self, queue: Key, now: Time) -> u64 {
+    pub(crate) fn next(&self, queue: Place, now: Time) -> u64 {
         self.lock().next(queue, now)
     }
 
     /// What began at `now` was over at `until`, with a completion or in vain.
-    pub(crate) fn note(&self, queue: Key, now: Time, until: Time, is_found: bool) {
+    pub(crate) fn note(&self, queue: Place, now: Time, until: Time, is_found: bool) {
         self.lock().note(queue, now, until, is_found);
     }
 }
 
 impl Thread {
-    fn next(&mut self, queue: Key, now: Time) -> u64 {
+    fn next(&mut self, queue: Place, now: Time) -> u64 {
         let Some(spell) = self.spell else { return 1 };
         if spell.queue != queue || spell.until != now {
             self.spell = None;
@@ -83,7 +107,7 @@ impl Thread {
         looks.min(LOOKS_AT_ONCE_MAX.into())
     }
 
-    fn note(&mut self, queue: Key, now: Time, until: Time, is_found: bool) {
+    fn note(&mut self, queue: Place, now: Time, until: Time, is_found: bool) {
         let spell = self.spell.take();
         if is_found {
             let length = spell.map(|spell| until - spell.began);
@@ -119,7 +143,7 @@ mod tests {
     impl Looking {
         /// Looks until there is something after so long, or so often: looks that answers stood for.
         fn look(&mut self, after: u64, answers: usize) -> Vec<u64> {
-            let queue = Key::from_bits(1);
+            let queue = Place::Completions(Key::from_bits(1));
             let end = self.now + after;
             let mut stood_for = Vec::new();
             let mut is_found = false;

@@ -1,4 +1,4 @@
-//! Requests as calls of `viaduct_programs::verbs`.
+//! Requests about queue pairs as calls of `viaduct_programs::verbs`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,28 +10,58 @@ use viaduct_programs::verbs::{
     AddressHandle, Completion, CompletionChannel, CompletionQueue, Context, DatagramDestination,
     Error, Key, MemoryRegion, ProtectionDomain, QueuePair, ReceiveRequest, Result,
     ScatterGatherElement, SendRequest, SharedReceiveQueue, Signal, bytes_of, errno, flags,
+    flags::reregister,
 };
 
-use crate::descriptors::Raised;
-use crate::looks::Looks;
+use viaduct_provider::NicHandle;
+use viaduct_turns::Thread;
 
-/// Devices that a client has opened.
-pub(crate) type Opened = Arc<Mutex<Vec<Key>>>;
+use crate::descriptors::Raised;
+use crate::handlers::Handlers;
+use crate::looks::{Looks, Place};
+
+/// What a client has opened.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Opened(Arc<Mutex<Openings>>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Openings {
+    /// Devices with queue pairs.
+    pub(crate) contexts: Vec<Key>,
+    /// NICs with VIs.
+    pub(crate) nics: Vec<NicHandle>,
+}
+
+impl Opened {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Openings> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A thread, as its requests are carried out for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Asker {
+    pub(crate) thread: Thread,
     /// Whose memory its client's regions are in.
     pub(crate) memory: Owner,
     /// What its client has opened.
     pub(crate) opened: Opened,
     pub(crate) looks: Looks,
+    /// Its client's handlers.
+    pub(crate) handlers: Handlers,
     /// Its client's number for the system.
     pub(crate) process: i32,
     pub(crate) raised: Raised,
 }
 
 impl Asker {
+    /// Memory of its client's as it is named: not past what is the client's.
+    fn named(&self, address: u64, bytes: u64) -> Result<u64> {
+        let named = self.memory.name_range(address, bytes);
+        let past = || Error::new(errno::EINVAL, "the range ends past the end of memory");
+        named.ok_or_else(past)
+    }
+
     fn signal(
         &self,
         host: u32,
@@ -62,7 +92,7 @@ pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec
         Request::Describe => put_answer(&describe(process), into),
         Request::Open { sockets } => put_answer(&open(process, asker, sockets), into),
         Request::Close { context } => {
-            opened_of(&asker.opened).retain(|key| *key != context);
+            asker.opened.lock().contexts.retain(|key| *key != context);
             put_answer(&Context::of(process, context).close(), into);
         }
         Request::NextAsyncEvent { context, waits } => {
@@ -121,7 +151,7 @@ pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec
         }
         Request::Acknowledge { queue, count } => {
             CompletionQueue::of(process, queue).acknowledge_events(count);
-            put_answer(&Ok(()), into);
+            put_answer::<(), Error>(&Ok(()), into);
         }
         Request::AcknowledgeAsync { owner, count } => {
             match owner {
@@ -135,7 +165,7 @@ pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec
                     SharedReceiveQueue::of(process, key).acknowledge_async_events(count);
                 }
             }
-            put_answer(&Ok(()), into);
+            put_answer::<(), Error>(&Ok(()), into);
         }
         Request::Register {
             domain,
@@ -144,11 +174,12 @@ pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec
             iova,
             access,
         } => {
-            let address = asker.memory.name(address);
             let domain = ProtectionDomain::of(process, domain);
-            // SAFETY: the memory is the client's, which is read and written by copies of the
-            // kernel; where it is not there, these fail.
-            let made = unsafe { domain.register_memory(address, length, iova, access) };
+            let made = asker.named(address, length).and_then(|address| {
+                // SAFETY: the memory is the client's, which is read and written by copies of the
+                // kernel; where it is not there, these fail.
+                unsafe { domain.register_memory(address, length, iova, access) }
+            });
             put_answer(
                 &made.map(|region| (region.key(), region.memory_key())),
                 into,
@@ -162,12 +193,17 @@ pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec
             length,
             access,
         } => {
-            let address = asker.memory.name(address);
             let domain = domain.map(|domain| ProtectionDomain::of(process, domain));
             let region = MemoryRegion::of(process, region);
-            // SAFETY: as for `Register`.
-            let done =
-                unsafe { region.reregister(flags, domain.as_ref(), address, length, access) };
+            // Where it lies says nothing unless that is changed.
+            let bytes = match flags & reregister::TRANSLATION {
+                0 => 0,
+                _ => length,
+            };
+            let done = asker.named(address, bytes).and_then(|address| {
+                // SAFETY: as for `Register`.
+                unsafe { region.reregister(flags, domain.as_ref(), address, length, access) }
+            });
             put_answer(&done, into);
         }
         Request::Deregister { region } => {
@@ -238,10 +274,6 @@ pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec
     bytes
 }
 
-pub(crate) fn opened_of(opened: &Opened) -> MutexGuard<'_, Vec<Key>> {
-    opened.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// How long to wait for an event.
 const fn limit(waits: bool) -> Option<Duration> {
     match waits {
@@ -262,7 +294,7 @@ fn describe(process: &Process) -> Result<Description> {
 fn open(process: &Process, asker: &Asker, sockets: (u32, u32)) -> Result<Key> {
     let signal = asker.signal(process.host(), sockets)?;
     let key = process.rdma()?.open_with(signal)?.key();
-    opened_of(&asker.opened).push(key);
+    asker.opened.lock().contexts.push(key);
     Ok(key)
 }
 
@@ -270,10 +302,11 @@ fn poll(process: &Process, looks: &Looks, queue: Key, most: u32) -> Result<Vec<C
     let most = most.min(COMPLETIONS_MAX) as usize;
     let mut found = vec![Completion::default(); most];
     let now = process.time();
-    let often = looks.next(queue, now);
+    let place = Place::Completions(queue);
+    let often = looks.next(place, now);
     let count = CompletionQueue::of(process, queue).poll_often(&mut found, often)?;
     found.truncate(count);
-    looks.note(queue, now, process.time(), count > 0);
+    looks.note(place, now, process.time(), count > 0);
     Ok(found)
 }
 

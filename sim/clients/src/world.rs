@@ -4,17 +4,21 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use viaduct_calls::{Request, Wire as _, put_answer};
+use viaduct_calls::{Request, Wire, is_of_via, put_refused, via as calls};
 use viaduct_engine::Time;
 use viaduct_programs::outside::{Deputy, Owner};
 use viaduct_programs::verbs::{Context, Error, errno};
 use viaduct_programs::{Simulation, SimulationError};
 use viaduct_turns::{Outcome, Process, Thread, World, hosts};
 
+use viaduct_provider::Provider as _;
+
 use crate::descriptors::{Descriptor, Raised};
+use crate::handlers::Handlers;
 use crate::looks::Looks;
 use crate::memory::Memories;
-use crate::perform::{Asker, Opened, opened_of, perform};
+use crate::perform::{Asker, Opened, perform};
+use crate::via;
 
 /// A simulation whose programs are clients.
 ///
@@ -38,6 +42,23 @@ pub struct Clients<'a> {
 struct Asking {
     memory: Owner,
     opened: Opened,
+    handlers: Handlers,
+}
+
+/// What a client asks.
+enum Asked {
+    Verbs(Request),
+    Via(calls::Request),
+}
+
+impl Asked {
+    fn get(mut bytes: &[u8]) -> Option<Self> {
+        let asked = match is_of_via(bytes) {
+            true => Self::Via(calls::Request::get(&mut bytes)?),
+            false => Self::Verbs(Request::get(&mut bytes)?),
+        };
+        bytes.is_empty().then_some(asked)
+    }
 }
 
 /// A thread, and who stands for it on its host.
@@ -49,12 +70,16 @@ struct Seated {
 type Answered = (Thread, Time, Vec<u8>);
 
 /// Answers that nobody has taken, in the order in which they came.
-#[derive(Clone, Default)]
-struct Answers(Arc<Mutex<VecDeque<Answered>>>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answers(Arc<Mutex<VecDeque<Answered>>>);
 
 impl Answers {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Answered>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn push(&self, thread: Thread, when: Time, bytes: Vec<u8>) {
+        self.lock().push_back((thread, when, bytes));
     }
 
     fn take_of(&self, thread: Thread) -> Option<Answered> {
@@ -110,22 +135,27 @@ impl<'a> Clients<'a> {
         self.failed.as_ref()
     }
 
-    fn try_call(&mut self, thread: Thread, now: u64, mut request: &[u8]) -> Result<(), Error> {
+    fn try_call(&mut self, thread: Thread, now: u64, request: &[u8]) -> Result<(), Error> {
         if let Some(failed) = &self.failed {
             return Err(Error::new(errno::EIO, failed.to_string()));
         }
-        let request = Request::get(&mut request)
-            .filter(|_| request.is_empty())
-            .ok_or_else(|| {
-                let reason = "a request that is not understood: the libraries for RDMA programs \
-                              are of another version than the command";
-                Error::new(errno::EINVAL, reason)
-            })?;
+        let asked = Asked::get(request).ok_or_else(|| {
+            let reason = "a request that is not understood: the program's libraries are of \
+                          another version than the command";
+            Error::new(errno::EINVAL, reason)
+        })?;
         let failed = |error: SimulationError| Error::new(errno::EIO, error.to_string());
         // Nothing happens by then: the clock moves, and the processor was free.
         self.simulation
             .run_until(time(now), || false)
             .map_err(failed)?;
+        if matches!(asked, Asked::Via(calls::Request::NextCall)) {
+            let handlers = &self.asking(thread)?.handlers;
+            if let Some(bytes) = handlers.ask(thread) {
+                self.answers.push(thread, time(now), bytes);
+            }
+            return Ok(());
+        }
         if !self.threads.contains_key(&thread) {
             let seated = self.seat(thread)?;
             self.threads.insert(thread, seated);
@@ -133,8 +163,11 @@ impl<'a> Clients<'a> {
         let Seated { deputy, asker } = &self.threads[&thread];
         let (asker, answers) = (asker.clone(), self.answers.clone());
         let asked = self.simulation.ask(deputy, time(now), move |process| {
-            let bytes = perform(process, &asker, request);
-            answers.lock().push_back((thread, process.time(), bytes));
+            let bytes = match asked {
+                Asked::Verbs(request) => perform(process, &asker, request),
+                Asked::Via(request) => via::perform(process, &asker, request),
+            };
+            answers.push(thread, process.time(), bytes);
         });
         asked.map_err(|error| {
             self.failed = Some(error.clone());
@@ -162,6 +195,12 @@ impl<'a> Clients<'a> {
         }
     }
 
+    /// What the client of a thread has.
+    fn asking(&self, thread: Thread) -> Result<&Asking, Error> {
+        let many = || Error::new(errno::ENOMEM, "too many clients of one simulation");
+        self.asking.get(&thread.process).ok_or_else(many)
+    }
+
     /// A thread that calls for the first time has somebody stand for it.
     fn seat(&mut self, thread: Thread) -> Result<Seated, Error> {
         let (host, hosts) = (thread.process.host, self.simulation.hosts());
@@ -169,8 +208,9 @@ impl<'a> Clients<'a> {
             let reason = format!("there is no host {host}: there are {hosts}, from host 0 on");
             return Err(Error::new(errno::EINVAL, reason));
         }
-        let many = || Error::new(errno::ENOMEM, "too many clients of one simulation");
-        let asking = self.asking.get(&thread.process).ok_or_else(many)?;
+        let asking = self.asking(thread)?;
+        let (memory, opened) = (asking.memory, asking.opened.clone());
+        let handlers = asking.handlers.clone();
         let dead = || Error::new(errno::EIO, format!("host{host} is dead"));
         let deputy = self
             .simulation
@@ -179,8 +219,10 @@ impl<'a> Clients<'a> {
         Ok(Seated {
             deputy: deputy.ok_or_else(dead)?,
             asker: Asker {
-                memory: asking.memory,
-                opened: Arc::clone(&asking.opened),
+                thread,
+                memory,
+                opened,
+                handlers,
                 looks: Looks::default(),
                 process: thread.process.pid,
                 raised: self.raised.clone(),
@@ -232,7 +274,7 @@ impl World for Clients<'_> {
     fn call(&mut self, thread: Thread, now: u64, request: &[u8], answer: &mut Vec<u8>) -> Outcome {
         if let Err(error) = self.try_call(thread, now, request) {
             answer.clear();
-            put_answer::<()>(&Err(error), answer);
+            put_refused(request, &error, answer);
             return Outcome::Done { cost: 0 };
         }
         self.note_written();
@@ -275,8 +317,12 @@ impl World for Clients<'_> {
     fn came(&mut self, process: Process, _now: u64) {
         // One too many learns of it when it calls.
         if let Some(memory) = self.memories.add(process.pid) {
-            let opened = Opened::default();
-            self.asking.insert(process, Asking { memory, opened });
+            let asking = Asking {
+                memory,
+                opened: Opened::default(),
+                handlers: Handlers::new(self.answers.clone()),
+            };
+            self.asking.insert(process, asking);
         }
     }
 
@@ -293,11 +339,15 @@ impl World for Clients<'_> {
         let Some(asking) = self.asking.remove(&process) else {
             return;
         };
-        let opened = std::mem::take(&mut *opened_of(&asking.opened));
-        for context in opened {
-            let process = self.simulation.process(process.host);
-            // A host that is dead has closed it.
+        asking.handlers.end();
+        let opened = std::mem::take(&mut *asking.opened.lock());
+        let process = self.simulation.process(process.host);
+        // A host that is dead has closed it.
+        for context in opened.contexts {
             let _ = Context::of(&process, context).close();
+        }
+        for nic in opened.nics {
+            let _ = process.fabric().close_nic(nic);
         }
     }
 }
