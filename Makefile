@@ -26,7 +26,7 @@ RECORD = $(CARGO) test $(CARGO_FLAGS) --workspace --test record
 PYTHON_ENV = $(TARGET_DIR)/python
 
 # What the libraries for RDMA programs are made of.
-RDMA_PACKAGES = --package viaduct-ibverbs --package viaduct-rdmacm --package viaduct-rdma-paths --package viaduct-simulated-time
+RDMA_PACKAGES = --package viaduct-ibverbs --package viaduct-rdmacm --package viaduct-rdma-paths --package viaduct-simulated-time --package viaduct-vipl
 
 .PHONY: help study release test check golden record accept-record levels bench fuzz-smoke matrix mutants sequences chaos rdma rdma-test tests docs install uninstall python-test cargo c-tools python
 

@@ -66,7 +66,7 @@ for part in "$@"; do
         library vipl vipl
         put include "$root/include/vipl.h" "$root/include/viplx.h"
         put share/doc/vipl "$root/docs/vipl.md" "$root/docs/shm.md"
-        for example in common.c common.h pingpong.c cqserver.c rdma_immediate.c; do
+        for example in common.c common.h pingpong.c latency.c cqserver.c rdma_immediate.c; do
             put share/doc/vipl/examples "$root/examples/c/$example"
         done
         "$here/man-pages.sh" "$root/docs/vipl.md" "$staged/share/man"

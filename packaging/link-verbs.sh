@@ -1,17 +1,18 @@
 #!/bin/sh
-# Links the libraries that take the place of those of rdma-core.
+# Links the libraries that take the place of those of rdma-core, and libvipl as programs on simulated
+# hosts load it.
 #
 #   link-verbs.sh BINARIES DIRECTORY [PART...]
 #
-# BINARIES holds what cargo built: libibverbs.a, librdmacm.a, librdma_paths.a, libsimulated_time.a.
-# PART is ibverbs, rdmacm (which needs ibverbs in DIRECTORY), paths, time or stand-ins; all five if none
-# is named. DIRECTORY gets libibverbs.so.1, librdmacm.so.1, libviaduct-rdma-paths.so,
-# libviaduct-time.so, stand-ins for the libraries of providers, and links without a version. Programs of any distribution load them: nothing newer than
+# BINARIES holds what cargo built: libibverbs.a, librdmacm.a, librdma_paths.a, libsimulated_time.a,
+# libvipl.a. PART is ibverbs, rdmacm (which needs ibverbs in DIRECTORY), paths, time, vipl or
+# stand-ins; all six if none is named. DIRECTORY gets libibverbs.so.1, librdmacm.so.1,
+# libviaduct-rdma-paths.so, libviaduct-time.so, libvipl.so.1, stand-ins for the libraries of providers, and links without a version. Programs of any distribution load them: nothing newer than
 # glibc 2.28 is asked for, whatever this machine has.
 set -eu
 newest=28 # the minor number of that glibc
 if [ $# -lt 2 ] || [ ! -d "$1" ]; then
-    echo "usage: link-verbs.sh BINARIES DIRECTORY [ibverbs|rdmacm|paths|time|stand-ins]..., where BINARIES is a folder of built files" >&2
+    echo "usage: link-verbs.sh BINARIES DIRECTORY [ibverbs|rdmacm|paths|time|vipl|stand-ins]..., where BINARIES is a folder of built files" >&2
     exit 1
 fi
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,7 +20,7 @@ faces=$(cd "$here/../faces" && pwd)
 binaries=$1
 directory=$2
 shift 2
-[ $# -gt 0 ] || set -- stand-ins ibverbs rdmacm paths time
+[ $# -gt 0 ] || set -- stand-ins ibverbs rdmacm paths time vipl
 compiler=${CC:-cc}
 for tool in "$compiler" objcopy nm readelf awk; do
     command -v "$tool" >/dev/null || {
@@ -158,8 +159,13 @@ for part in "$@"; do
         rust libviaduct-time.so libviaduct-time.so libsimulated_time.a "$here/older-glibc.s"
         place libviaduct-time.so
         ;;
+    vipl)
+        cp "$faces/vipl/vipl.map" "$work/libvipl.so.1.map"
+        rust libvipl.so.1 libvipl.so.1 libvipl.a "$here/older-glibc.s"
+        place libvipl.so.1 libvipl.so
+        ;;
     *)
-        echo "link-verbs.sh: no part \`$part\`: it is ibverbs, rdmacm, paths, time or stand-ins" >&2
+        echo "link-verbs.sh: no part \`$part\`: it is ibverbs, rdmacm, paths, time, vipl or stand-ins" >&2
         exit 1
         ;;
     esac

@@ -5,8 +5,8 @@
 
 #include <vipl.h>
 
-/* Bytes of the largest message of a VI here; equal at both ends. */
-#define TRANSFER_MAX 65536
+/* Bytes of the largest message of a VI here; equal at both ends. Every NIC has so much. */
+#define TRANSFER_MAX 32768
 
 /* An open NIC and a protection tag on it. */
 struct nic {

@@ -116,11 +116,12 @@ int main(int argc, char **argv)
 {
     int is_server = argc >= 2 && strcmp(argv[1], "server") == 0;
     const char *port = argc >= 3 ? argv[2] : "cqserver";
+    const char *host = argc >= 4 ? argv[3] : NULL;
     VIP_CQ_HANDLE cq = NULL;
     int i;
 
     if (argc < 2 || (!is_server && strcmp(argv[1], "client") != 0))
-        stop("usage: cqserver server|client [port]");
+        stop("usage: cqserver server|client [port [host]]");
     open_nic(&nic);
     get_memory(&nic, CONNECTIONS * sizeof *connections, VIP_FALSE, &memory);
     connections = (struct connection *)memory.start;
@@ -133,7 +134,7 @@ int main(int argc, char **argv)
             post_receive(i);
             accept_client(&nic, vis[i], port);
         } else {
-            connect_to(&nic, vis[i], NULL, port);
+            connect_to(&nic, vis[i], host, port);
         }
     }
 

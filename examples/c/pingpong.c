@@ -61,10 +61,11 @@ int main(int argc, char **argv)
 {
     int is_server = argc >= 2 && strcmp(argv[1], "server") == 0;
     const char *port = argc >= 3 ? argv[2] : "pingpong";
+    const char *host = argc >= 4 ? argv[3] : NULL;
     int round;
 
     if (argc < 2 || (!is_server && strcmp(argv[1], "client") != 0))
-        stop("usage: pingpong server|client [port]");
+        stop("usage: pingpong server|client [port [host]]");
     open_nic(&nic);
     get_memory(&nic, 4096, VIP_FALSE, &memory);
     vi = make_vi(&nic, NULL, NULL);
@@ -74,7 +75,7 @@ int main(int argc, char **argv)
     if (is_server)
         accept_client(&nic, vi, port);
     else
-        connect_to(&nic, vi, NULL, port);
+        connect_to(&nic, vi, host, port);
 
     for (round = 0; round < ROUNDS; round++) {
         if (!is_server)

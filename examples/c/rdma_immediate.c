@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BYTES 65536
+#define BYTES TRANSFER_MAX
 #define IMMEDIATE 1999
 
 /* How one end tells the other of its memory: plain numbers. */
@@ -78,7 +78,7 @@ static void server(const char *port)
     wait_for_leave(vi);
 }
 
-static void client(const char *port)
+static void client(const char *host, const char *port)
 {
     VIP_DESCRIPTOR *told = descriptor_at(0);
     VIP_DESCRIPTOR *write = descriptor_at(1);
@@ -90,7 +90,7 @@ static void client(const char *port)
     check(VipPostRecv(vi, told, control.handle), "VipPostRecv");
     memset(thanks, 0, sizeof *thanks);
     check(VipPostRecv(vi, thanks, control.handle), "VipPostRecv");
-    connect_to(&nic, vi, NULL, port);
+    connect_to(&nic, vi, host, port);
     check(VipRecvWait(vi, VIP_INFINITE, &done), "VipRecvWait");
     if (window()->bytes < BYTES)
         stop("the server's window is smaller than the message");
@@ -118,9 +118,10 @@ int main(int argc, char **argv)
 {
     int is_server = argc >= 2 && strcmp(argv[1], "server") == 0;
     const char *port = argc >= 3 ? argv[2] : "rdma_immediate";
+    const char *host = argc >= 4 ? argv[3] : NULL;
 
     if (argc < 2 || (!is_server && strcmp(argv[1], "client") != 0))
-        stop("usage: rdma_immediate server|client [port]");
+        stop("usage: rdma_immediate server|client [port [host]]");
     open_nic(&nic);
     get_memory(&nic, 4096, VIP_FALSE, &control);
     get_memory(&nic, BYTES, VIP_TRUE, &data);
@@ -129,7 +130,7 @@ int main(int argc, char **argv)
     if (is_server)
         server(port);
     else
-        client(port);
+        client(host, port);
     printf("rdma_immediate: %d bytes written, immediate data %d, data right\n", BYTES, IMMEDIATE);
 
     check(VipDisconnect(vi), "VipDisconnect");

@@ -57,6 +57,9 @@ impl RealWorld {
     }
 }
 
+/// A pause of a loop that looks again and again.
+const RELAX_SPAN: Duration = Duration::from_micros(10);
+
 impl Default for RealWorld {
     fn default() -> Self {
         Self::new()
@@ -73,7 +76,9 @@ impl World for RealWorld {
     }
 
     fn relax(&self) {
-        std::thread::yield_now();
+        // On a simulated host a turn of a loop takes as long, in which much may happen there; a
+        // yield takes next to nothing, and a loop of them long to be over.
+        std::thread::sleep(RELAX_SPAN);
     }
 
     fn spawn(&self, name: &str, task: Box<dyn FnOnce() + Send>) -> Result<(), String> {

@@ -15,7 +15,7 @@ use common::{LIMIT, Outcome, Role};
 use viaduct_provider::{Access, Buffer, Memory, Nic, RemoteBuffer, Vi};
 use viaduct_shm::Shm;
 
-const BYTES: usize = 65_536;
+const BYTES: usize = 32_768;
 const IMMEDIATE: u32 = 1999;
 
 fn main() -> Outcome {

@@ -148,12 +148,13 @@ pub(crate) enum Command {
         viaduct fit measured.json --base rnic-gen4 -o my-host.toml\n  \
         viaduct measure latency --on sim:my-host.toml")]
     Fit(FitArguments),
-    /// Run an RDMA program (verbs, rdma_cm) without RDMA hardware
+    /// Run an RDMA program (verbs, rdma_cm) without RDMA hardware, or one of VIA on simulated hosts
     #[command(after_help = "Examples:\n  \
         viaduct rdma -- ib_send_lat -d viaduct0\n  \
         viaduct rdma -- ib_send_lat -d viaduct0 127.0.0.1\n  \
         viaduct rdma --require-rdma -- mpiexec -n 2 ./program\n  \
         viaduct rdma --devices 2 --link ib -- ibv_devinfo\n  \
+        viaduct rdma --on sim:giganet-clan -- ./server : ./client host0\n  \
         eval \"$(viaduct rdma env)\"")]
     Rdma(RdmaArguments),
     /// Print the completion script of a shell

@@ -1,5 +1,5 @@
 //! `viaduct rdma`: runs RDMA programs where there is no RDMA hardware, on libraries that take the
-//! place of libibverbs and librdmacm.
+//! place of libibverbs and librdmacm. On simulated hosts it runs programs of libvipl, too.
 
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};

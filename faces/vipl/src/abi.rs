@@ -284,23 +284,7 @@ mod tests {
 
     #[test]
     fn each_refusal_has_the_value_of_its_return_code() {
-        let refusals = [
-            ReturnCode::InvalidParameter,
-            ReturnCode::Resource,
-            ReturnCode::Timeout,
-            ReturnCode::Reject,
-            ReturnCode::InvalidReliabilityLevel,
-            ReturnCode::InvalidMtu,
-            ReturnCode::InvalidQos,
-            ReturnCode::InvalidPtag,
-            ReturnCode::InvalidRdmaRead,
-            ReturnCode::InvalidState,
-            ReturnCode::NameService,
-            ReturnCode::NoMatch,
-            ReturnCode::NotReachable,
-            ReturnCode::NotSupported,
-        ];
-        for refusal in refusals {
+        for refusal in ReturnCode::ALL {
             assert_eq!(VipReturn::from(refusal) as u32, refusal as u32);
         }
     }

@@ -7,8 +7,6 @@
     reason = "what all pointers must be is said once, in the module functions"
 )]
 
-use viaduct_provider::Provider as _;
-
 use crate::abi::{VipBoolean, VipChar, VipNicHandle, VipPvoid, VipReturn, VipUlong, VipViHandle};
 use crate::call::{call, given, invalid, nic_handle, vi_handle};
 use crate::fabric::fabric;

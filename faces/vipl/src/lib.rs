@@ -7,7 +7,8 @@
 //!
 //! ```text
 //!   program  --  vipl.h  --  functions/*  --  Provider  --  shared memory
-//!                 abi         call: no panic crosses, reasons are logged
+//!                 abi         call: no panic crosses,   \--  the simulated host of this process
+//!                                   reasons are logged        (fabric)
 //! ```
 //!
 //! # Decisions

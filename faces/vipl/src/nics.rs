@@ -11,7 +11,7 @@ use viaduct_provider::{Error, NicHandle, Result, ReturnCode};
 use crate::abi::VipProtectionHandle;
 use crate::address::{HOST_ADDRESS_BYTES, host_bytes};
 use crate::call::{invalid, is_set, pointer};
-use crate::fabric::fabric;
+use crate::fabric::set_any_tag;
 
 /// Set to anything but nothing or 0, the switch of `VipxAcceptTagZero` is on from the start.
 const TAG_ZERO_VARIABLE: &str = "VIADUCT_VIPL_TAG0";
@@ -34,11 +34,10 @@ fn closed() -> Error {
 
 /// Remembers a NIC that was opened, and gives it the switch of `VipxAcceptTagZero`.
 pub(crate) fn opened(nic: NicHandle, address: HostAddress) -> Result<()> {
-    let mut nics = nics();
-    // Under the lock, so that the switch is not turned in between.
-    fabric().set_any_tag(nic, accepts_tag_zero())?;
-    nics.insert(nic, Box::new(host_bytes(address)));
-    Ok(())
+    nics().insert(nic, Box::new(host_bytes(address)));
+    // Behind that, so that whoever turns the switch in between finds the NIC. Nothing is locked
+    // while the fabric is asked, which may let others go on meanwhile.
+    set_any_tag(nic, accepts_tag_zero())
 }
 
 /// Forgets a NIC that was closed.
@@ -60,17 +59,21 @@ fn tag_zero() -> &'static AtomicBool {
 
 /// Turns it, for the NICs that are open and those to come.
 pub(crate) fn accept_tag_zero(accept: bool) -> Result<()> {
-    let nics = nics();
-    // Relaxed: whoever opens a NIC reads it under the lock that is held here.
-    tag_zero().store(accept, Ordering::Relaxed);
-    for nic in nics.keys() {
-        fabric().set_any_tag(*nic, accept)?;
+    // Before the NICs are looked for: whoever opens one that is not found reads this value.
+    tag_zero().store(accept, Ordering::SeqCst);
+    let open: Vec<NicHandle> = nics().keys().copied().collect();
+    for nic in open {
+        match set_any_tag(nic, accept) {
+            // It was closed meanwhile.
+            Err(error) if error.code() == ReturnCode::InvalidParameter => {}
+            result => result?,
+        }
     }
     Ok(())
 }
 
 fn accepts_tag_zero() -> bool {
-    tag_zero().load(Ordering::Relaxed)
+    tag_zero().load(Ordering::SeqCst)
 }
 
 /// The tag that a program gives.

@@ -13,7 +13,7 @@ pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 pub(crate) const LIMIT: Option<Duration> = Some(Duration::from_secs(30));
 
 /// Bytes of the longest message; equal at both ends.
-const TRANSFER_MAX: u32 = 65_536;
+const TRANSFER_MAX: u32 = 32_768;
 
 /// Which end this program is, and where the two meet.
 pub(crate) struct Role {

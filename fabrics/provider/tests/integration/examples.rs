@@ -56,7 +56,7 @@ fn a_server_with_a_completion_queue() {
 fn a_remote_write_with_immediate_data() {
     both_say(
         "rdma_immediate",
-        "rdma_immediate: 65536 bytes written, immediate data 1999, data right\n",
+        "rdma_immediate: 32768 bytes written, immediate data 1999, data right\n",
     );
 }
 

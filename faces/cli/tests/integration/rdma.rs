@@ -254,8 +254,8 @@ fn what_has_no_meaning_on_simulated_hosts_is_refused() {
     let folder = folder();
     for (arguments, said) in [
         (
-            &["--on", "sim:clan-pio", "--", "true"][..],
-            "the adapters of `sim:clan-pio` have no queue pairs",
+            &["--on", "sim:am-myrinet", "--", "true"][..],
+            "interfaces with endpoints have no VIs",
         ),
         (
             &["--on", "shm", "--", "true"],

@@ -8,7 +8,7 @@ use crate::abi::{
     VipViHandle,
 };
 use crate::call::{boolean, call, completion_queue_handle, given, limit, nic_handle, pointer};
-use crate::fabric::fabric;
+use crate::fabric::{fabric, on_fabric};
 use crate::handlers::completion_handler;
 
 /// Makes a completion queue.
@@ -56,7 +56,9 @@ pub unsafe extern "C" fn VipCQDone(
 ) -> VipReturn {
     call("VipCQDone", || {
         let places = (given(ViHandle, "ViHandle")?, given(RecvQueue, "RecvQueue")?);
-        let Some(entry) = fabric().completion_done(completion_queue_handle(CQHandle)?)? else {
+        let Some(entry) =
+            on_fabric!(completion_done | completion_done(completion_queue_handle(CQHandle)?))?
+        else {
             return Ok(VipReturn::NotDone);
         };
         let (vi, is_receive) = entry_to_c(entry);
@@ -80,7 +82,9 @@ pub unsafe extern "C" fn VipCQWait(
     call("VipCQWait", || {
         let places = (given(ViHandle, "ViHandle")?, given(RecvQueue, "RecvQueue")?);
         let queue = completion_queue_handle(CQHandle)?;
-        let (vi, is_receive) = entry_to_c(fabric().completion_wait(queue, limit(Timeout))?);
+        let (vi, is_receive) = entry_to_c(on_fabric!(
+            completion_wait | completion_wait(queue, limit(Timeout))
+        )?);
         // SAFETY: the program gives variables for the results.
         unsafe {
             places.0.write(vi);

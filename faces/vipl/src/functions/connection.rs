@@ -1,7 +1,5 @@
 //! Connections: client and server, and between peers.
 
-use viaduct_provider::Provider as _;
-
 use crate::abi::{
     VipConnHandle, VipNetAddress, VipNicHandle, VipReturn, VipUlong, VipViAttributes, VipViHandle,
 };

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
-use viaduct_provider::{Error, Provider as _, Result, ReturnCode};
+use viaduct_provider::{Error, Result, ReturnCode};
 
 use crate::abi::{
     VIP_SMI_AUTODISCOVERY, VipAutodiscoveryList, VipChar, VipErrorHandler, VipNetAddress,

@@ -1,6 +1,5 @@
 //! Protection tags and registered memory.
 
-use viaduct_provider::Provider as _;
 use viaduct_provider::via::{MemoryAttributes, MemoryHandle};
 
 use crate::abi::{
@@ -9,7 +8,7 @@ use crate::abi::{
 };
 use crate::attributes::{memory_attributes, memory_attributes_to_c};
 use crate::call::{call, given, invalid, nic_handle};
-use crate::fabric::fabric;
+use crate::fabric::{fabric, on_fabric};
 use crate::nics;
 
 /// Makes a protection tag.
@@ -57,7 +56,9 @@ pub unsafe extern "C" fn VipRegisterMem(
         let length = usize::try_from(Length).map_err(|_| invalid("Length is too large"))?;
         nics::address(nic)?;
         let attributes = if MemAttribs.is_null() {
-            MemoryAttributes::local(fabric().default_protection_tag(nic)?)
+            MemoryAttributes::local(on_fabric!(
+                default_protection_tag | default_protection_tag(nic)
+            )?)
         } else {
             // SAFETY: the program gives attributes.
             let asked = unsafe { MemAttribs.read() };

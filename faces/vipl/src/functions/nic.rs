@@ -2,13 +2,11 @@
 
 use std::ffi::CStr;
 
-use viaduct_provider::Provider as _;
-
 use crate::abi::{VipChar, VipNicAttributes, VipNicHandle, VipReturn};
 use crate::attributes::nic_attributes_to_c;
 use crate::call::{call, given, invalid, nic_handle, pointer};
 use crate::devices::{fabric_device, refusal};
-use crate::fabric::{LOCAL_DEVICE, fabric};
+use crate::fabric::{fabric, local_device};
 use crate::{handlers, nics};
 
 /// Opens a NIC by the name of its device.
@@ -23,7 +21,7 @@ pub unsafe extern "C" fn VipOpenNic(
         // SAFETY: the program gives a string that ends with NUL.
         let name = unsafe { CStr::from_ptr(name.as_ptr()) };
         let name = (name.to_str()).map_err(|_| invalid("DeviceName is not the name of a NIC"))?;
-        let device = fabric_device(name, LOCAL_DEVICE);
+        let device = fabric_device(name, local_device()?);
         #[cfg(debug_assertions)]
         crate::fabric::break_rule();
         let nic = (fabric().open_nic(device)).map_err(|error| refusal(name, error))?;

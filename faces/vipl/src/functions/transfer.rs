@@ -12,7 +12,7 @@ use crate::abi::{
     VipDescriptor, VipMemHandle, VipPvoid, VipReturn, VipUlong, VipViCallback, VipViHandle,
 };
 use crate::call::{call, done, given, limit, vi_handle};
-use crate::fabric::fabric;
+use crate::fabric::{fabric, local, on_fabric};
 use crate::handlers::descriptor_handler;
 
 /// Puts a descriptor on the send queue.
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn VipPostSend(
 ) -> VipReturn {
     let handle = Handle::from_bits(MemoryHandle);
     // SAFETY: the program leaves descriptor and buffers to us until it has them back.
-    if unsafe { fabric().post_send_simply(ViHandle as u64, DescriptorPtr, handle) } {
+    if unsafe { local().post_send_simply(ViHandle as u64, DescriptorPtr, handle) } {
         return VipReturn::Success;
     }
     post_send(ViHandle, DescriptorPtr, MemoryHandle)
@@ -40,7 +40,10 @@ extern "C" fn post_send(
         let descriptor = given(descriptor, "DescriptorPtr")?.as_ptr();
         // SAFETY: as above.
         unsafe {
-            fabric().post_send_in_full(vi_handle(vi)?, descriptor, Handle::from_bits(handle))
+            on_fabric!(
+                post_send
+                    | post_send_in_full(vi_handle(vi)?, descriptor, Handle::from_bits(handle))
+            )
         }?;
         Ok(VipReturn::Success)
     })
@@ -55,7 +58,7 @@ pub unsafe extern "C" fn VipPostRecv(
 ) -> VipReturn {
     let handle = Handle::from_bits(MemoryHandle);
     // SAFETY: the program leaves descriptor and buffers to us until it has them back.
-    if unsafe { fabric().post_receive_simply(ViHandle as u64, DescriptorPtr, handle) } {
+    if unsafe { local().post_receive_simply(ViHandle as u64, DescriptorPtr, handle) } {
         return VipReturn::Success;
     }
     post_receive(ViHandle, DescriptorPtr, MemoryHandle)
@@ -71,7 +74,10 @@ extern "C" fn post_receive(
         let descriptor = given(descriptor, "DescriptorPtr")?.as_ptr();
         // SAFETY: as above.
         unsafe {
-            fabric().post_receive_in_full(vi_handle(vi)?, descriptor, Handle::from_bits(handle))
+            on_fabric!(
+                post_receive
+                    | post_receive_in_full(vi_handle(vi)?, descriptor, Handle::from_bits(handle))
+            )
         }?;
         Ok(VipReturn::Success)
     })
@@ -85,7 +91,7 @@ pub unsafe extern "C" fn VipSendDone(
 ) -> VipReturn {
     // SAFETY: the program gives a variable for the result.
     unsafe {
-        take_simply(ViHandle, DescriptorPtr, |vi| fabric().send_done_simply(vi))
+        take_simply(ViHandle, DescriptorPtr, |vi| local().send_done_simply(vi))
             .unwrap_or_else(|| send_done(ViHandle, DescriptorPtr))
     }
 }
@@ -95,7 +101,7 @@ unsafe extern "C" fn send_done(vi: VipViHandle, place: *mut *mut VipDescriptor) 
     // SAFETY: the program gives a variable for the result.
     unsafe {
         take("VipSendDone", vi, place, |vi| {
-            fabric().send_done_in_full(vi)
+            on_fabric!(send_done | send_done_in_full(vi))
         })
     }
 }
@@ -109,7 +115,7 @@ pub unsafe extern "C" fn VipRecvDone(
     // SAFETY: the program gives a variable for the result.
     unsafe {
         take_simply(ViHandle, DescriptorPtr, |vi| {
-            fabric().receive_done_simply(vi)
+            local().receive_done_simply(vi)
         })
         .unwrap_or_else(|| receive_done(ViHandle, DescriptorPtr))
     }
@@ -120,7 +126,7 @@ unsafe extern "C" fn receive_done(vi: VipViHandle, place: *mut *mut VipDescripto
     // SAFETY: the program gives a variable for the result.
     unsafe {
         take("VipRecvDone", vi, place, |vi| {
-            fabric().receive_done_in_full(vi)
+            on_fabric!(receive_done | receive_done_in_full(vi))
         })
     }
 }
@@ -132,7 +138,7 @@ pub unsafe extern "C" fn VipSendWait(
     Timeout: VipUlong,
     DescriptorPtr: *mut *mut VipDescriptor,
 ) -> VipReturn {
-    let wait = |vi| fabric().send_wait(vi, limit(Timeout));
+    let wait = |vi| on_fabric!(send_wait | send_wait(vi, limit(Timeout)));
     // SAFETY: the program gives a variable for the result.
     unsafe { take("VipSendWait", ViHandle, DescriptorPtr, wait) }
 }
@@ -144,7 +150,7 @@ pub unsafe extern "C" fn VipRecvWait(
     Timeout: VipUlong,
     DescriptorPtr: *mut *mut VipDescriptor,
 ) -> VipReturn {
-    let wait = |vi| fabric().receive_wait(vi, limit(Timeout));
+    let wait = |vi| on_fabric!(receive_wait | receive_wait(vi, limit(Timeout)));
     // SAFETY: the program gives a variable for the result.
     unsafe { take("VipRecvWait", ViHandle, DescriptorPtr, wait) }
 }

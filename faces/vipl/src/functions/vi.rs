@@ -2,8 +2,8 @@
 
 use std::ffi::c_uint;
 
+use viaduct_provider::CompletionQueueHandle;
 use viaduct_provider::via::ViAttributes;
-use viaduct_provider::{CompletionQueueHandle, Provider as _};
 
 use crate::abi::{VipBoolean, VipCqHandle, VipNicHandle, VipReturn, VipViAttributes, VipViHandle};
 use crate::attributes::{vi_attributes, vi_attributes_to_c};

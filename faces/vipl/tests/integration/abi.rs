@@ -157,28 +157,37 @@ fn the_library_has_the_values_of_the_header() {
     }
     assert_eq!(value("VIP_INFINITE"), VIP_INFINITE);
     assert_eq!(value("VIP_SMI_AUTODISCOVERY"), VIP_SMI_AUTODISCOVERY);
-    assert_eq!(value("VIP_STATUS_DONE"), Status::DONE.bits().into());
+    assert_eq!(value("VIP_STATUS_DONE"), u64::from(Status::DONE.bits()));
     assert_eq!(
         value("VIP_STATUS_ERROR_MASK"),
-        Status::ERROR_MASK.bits().into()
+        u64::from(Status::ERROR_MASK.bits())
     );
     assert_eq!(
         value("VIP_STATUS_OP_MASK"),
-        Status::OPERATION_MASK.bits().into()
+        u64::from(Status::OPERATION_MASK.bits())
     );
     assert_eq!(
         value("VIP_STATUS_IMMEDIATE"),
-        Status::IMMEDIATE.bits().into()
+        u64::from(Status::IMMEDIATE.bits())
     );
     assert_eq!(
         value("VIP_CONTROL_OP_RDMAWRITE"),
-        control::RDMA_WRITE.into()
+        u64::from(control::RDMA_WRITE)
     );
-    assert_eq!(value("VIP_CONTROL_OP_RDMAREAD"), control::RDMA_READ.into());
-    assert_eq!(value("VIP_CONTROL_OP_MASK"), control::OPERATION_MASK.into());
-    assert_eq!(value("VIP_CONTROL_IMMEDIATE"), control::IMMEDIATE.into());
-    assert_eq!(value("VIP_CONTROL_QFENCE"), control::QUEUE_FENCE.into());
-    assert_eq!(value("VIP_CONTROL_RESERVED"), control::RESERVED.into());
+    assert_eq!(
+        value("VIP_CONTROL_OP_RDMAREAD"),
+        u64::from(control::RDMA_READ)
+    );
+    assert_eq!(
+        value("VIP_CONTROL_OP_MASK"),
+        u64::from(control::OPERATION_MASK)
+    );
+    assert_eq!(
+        value("VIP_CONTROL_IMMEDIATE"),
+        u64::from(control::IMMEDIATE)
+    );
+    assert_eq!(value("VIP_CONTROL_QFENCE"), u64::from(control::QUEUE_FENCE));
+    assert_eq!(value("VIP_CONTROL_RESERVED"), u64::from(control::RESERVED));
     for (name, code) in [
         ("VIP_ERROR_POST_DESC", ErrorCode::PostDescriptor),
         ("VIP_ERROR_CONN_LOST", ErrorCode::ConnectionLost),

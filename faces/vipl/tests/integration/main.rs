@@ -4,7 +4,9 @@
 
 mod abi;
 mod arguments;
+mod hosts;
 mod programs;
 mod reference;
+mod simulated;
 mod support;
 mod symbols;

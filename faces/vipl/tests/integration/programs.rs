@@ -5,12 +5,12 @@
 use crate::support;
 use std::path::PathBuf;
 
-fn old(name: &str) -> PathBuf {
+pub(crate) fn old(name: &str) -> PathBuf {
     let source = support::crate_root().join(format!("tests/c/{name}.c"));
     support::program(name, &[source], false)
 }
 
-fn example(name: &str, linked_statically: bool) -> PathBuf {
+pub(crate) fn example(name: &str, linked_statically: bool) -> PathBuf {
     let folder = support::crate_root().join("../../examples/c");
     let sources = [folder.join(format!("{name}.c")), folder.join("common.c")];
     let suffix = if linked_statically { "-static" } else { "" };
@@ -118,7 +118,7 @@ fn the_examples_print_the_same_at_both_ends() {
         ),
         (
             "rdma_immediate",
-            "rdma_immediate: 65536 bytes written, immediate data 1999, data right\n",
+            "rdma_immediate: 32768 bytes written, immediate data 1999, data right\n",
         ),
     ] {
         let printed = server_and_client(example(name, false), name);
