@@ -92,6 +92,37 @@ def test_a_trace_of_simgrid_takes_its_operations_and_its_collective(tmp_path: Pa
         via.trace(file, format="otf2")
 
 
+def test_a_program_by_name_is_that_of_the_study_file(tmp_path: Path) -> None:
+    keys = 'program = "nas-cg"\nclass = "S"\niterations = 1\noperations_per_second = 30e6\n'
+    (tmp_path / "cg.toml").write_text(
+        '[network]\ntopology = "switch"\nhosts = 4\n[links]\nrate = "856 Mbit/s"\n'
+        f'[hosts]\nnic = "giganet-clan"\n[traffic]\narrivals = "program"\n{keys}'
+    )
+    of_file = via.study(tmp_path / "cg.toml").run()
+    net = via.Network.single_switch(4, rate="856 Mbit/s", nic="giganet-clan")
+    gradients = via.program("nas-cg", operations_per_second=30e6, class_="S", iterations=1)
+    result = net.run(traffic=gradients)
+    assert result.digest == of_file.digest
+    assert makespan(result) == makespan(of_file)
+    sort = via.program("radix-sort", operations_per_second=1e7, ranks=3, keys=100)
+    application = net.run(traffic=sort).application
+    assert application is not None
+    assert application["ranks"] == 3
+
+
+def test_what_is_no_program_is_told() -> None:
+    with pytest.raises(TypeError, match=r"name is a program, as in 'nas-cg', not 3"):
+        via.program(3, operations_per_second=1e6)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"traffic has no key 'size_of_grid'"):
+        via.program("nas-mg", operations_per_second=1e6, size_of_grid=3)
+    with pytest.raises(via.ScenarioError, match=r"no 3 ranks: it has powers of two, as 2 and 4"):
+        net().run(traffic=via.program("nas-mg", operations_per_second=1e6, ranks=3))
+    shown = via.program("linpack", operations_per_second=1e6, order=100)
+    assert repr(shown) == (
+        "<viaduct program program='linpack', operations_per_second=1000000.0, order=100>"
+    )
+
+
 def test_what_is_no_trace_is_told() -> None:
     with pytest.raises(TypeError, match=r"file is the path of a trace, not 3"):
         via.trace(3)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
     ROOT / "docs/guides/python.md",
+    ROOT / "docs/guides/parallel-programs.md",
     ROOT / "docs/guides/python-programs.md",
     ROOT / "docs/sweeps.md",
 ]

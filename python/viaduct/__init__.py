@@ -24,7 +24,7 @@ during a run, with what there is.
 """
 
 from viaduct import schedules, training
-from viaduct._applications import Collective, Trace, collective, trace
+from viaduct._applications import Collective, Program, Trace, collective, program, trace
 from viaduct._errors import (
     AssumptionError,
     DeadlockError,
@@ -109,6 +109,7 @@ __all__ = [
     "Network",
     "Operation",
     "Pattern",
+    "Program",
     "ProgramError",
     "Progress",
     "QueueDepth",
@@ -147,6 +148,7 @@ __all__ = [
     "neighbours",
     "pairs",
     "parse_study",
+    "program",
     "random_permutation",
     "schedules",
     "studies",

@@ -47,6 +47,14 @@ class Collective(Application):
     _arrivals = "collective"
 
 
+class Program(Application):
+    """What the ranks of a parallel program do; `program` makes it."""
+
+    __slots__ = ()
+
+    _arrivals = "program"
+
+
 class Trace(Application):
     """What was recorded of a training step; `trace` makes it."""
 
@@ -94,6 +102,55 @@ def collective(
     _arguments.quantity("bytes", bytes, "16 MiB")
     given = {"collective": name, "bytes": bytes, "algorithm": algorithm}
     return Collective({key: value for key, value in given.items() if value is not None} | keys)
+
+
+def program(
+    name: str,
+    *,
+    operations_per_second: float,
+    class_: str | None = None,
+    ranks: int | None = None,
+    iterations: int | None = None,
+    **keys: Setting,
+) -> Program:
+    """Let the ranks carry out a parallel program by name: it stands where a `Traffic` does.
+
+    Parameters
+    ----------
+    name : str
+        A NAS benchmark: `"nas-ep"`, `"nas-is"`, `"nas-ft"`, `"nas-cg"`, `"nas-mg"`, `"nas-lu"`,
+        `"nas-sp"` or `"nas-bt"`; or `"linpack"` or `"radix-sort"`.
+    operations_per_second : float
+        How fast a processor is, in what the program itself counts.
+    class_ : str, optional
+        How large the problem of a NAS benchmark is, from `"S"` to `"C"`; `"A"` if left out.
+    ranks : int, optional
+        Between how many; one for each process if left out.
+    iterations : int, optional
+        Its first ones alone; all if left out.
+    **keys : str or number
+        Any other key of `[traffic]`: `order=4000` of `"linpack"`, `keys=65536` of `"radix-sort"`,
+        `placement="random"`.
+
+    Examples
+    --------
+    >>> import viaduct as via
+    >>> net = via.Network.single_switch(16, rate="856 Mbit/s", nic="giganet-clan")
+    >>> cg = via.program("nas-cg", operations_per_second=30e6, class_="S", iterations=1)
+    >>> result = net.run(traffic=cg)
+    >>> result.application["ranks"], result.application["operations_ended"]
+    (16, 6096)
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"name is a program, as in 'nas-cg', not {_arguments.shown(name)}")
+    given: dict[str, Setting | None] = {
+        "program": name,
+        "operations_per_second": operations_per_second,
+        "class": class_,
+        "ranks": ranks,
+        "iterations": iterations,
+    }
+    return Program({key: value for key, value in given.items() if value is not None} | keys)
 
 
 def trace(file: str | PathLike[str], *, format: str = "chakra", **keys: Setting) -> Trace:

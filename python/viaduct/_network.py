@@ -637,10 +637,10 @@ class Network:
 
         Parameters
         ----------
-        traffic : Traffic, Messages, Collective or Trace
+        traffic : Traffic, Messages, Collective, Program or Trace
             What the hosts send.
         until : str
-            End of simulated time; a collective and a trace need none.
+            End of simulated time; a collective, a program and a trace need none.
         warmup : str, optional
             Messages posted before it are not counted.
         seed : int, optional
@@ -664,8 +664,8 @@ class Network:
         # Looked at before it is kept: what is wrong is not said again the next time.
         if traffic is not None and not isinstance(traffic, (Traffic, Messages, Application)):
             raise TypeError(
-                "traffic is viaduct.Traffic(...), Messages(...), collective(...) or trace(...), "
-                f"not {_arguments.shown(traffic)}"
+                "traffic is viaduct.Traffic(...), Messages(...), collective(...), program(...) or "
+                f"trace(...), not {_arguments.shown(traffic)}"
             )
         _arguments.quantity("until", until, "10 ms")
         _arguments.quantity("warmup", warmup, "1 ms")

@@ -11,15 +11,19 @@
 //! | `nas-lu` | sweeps over a grid of ranks, plane by plane | powers of two, four points a side |
 //! | `nas-sp` | sweeps in three directions, shared by all ranks | squares, three points a side |
 //! | `nas-bt` | the same with longer messages | squares, three points a side |
+//! | `linpack` | solves equations: panels go along a grid of ranks, rows down it | any |
+//! | `radix-sort` | sorts keys, each in a message of its own | any |
 //!
-//! They are those of the NAS Parallel Benchmarks 2 (Bailey and others, NAS-95-020, 1995) and their
-//! sizes those of its classes. Which message follows which is derived from the MPI programs that
-//! NASA gives away; each module says what of it is assumed. The timed part is made, without what
-//! comes before it and without verification.
+//! The first eight are those of the NAS Parallel Benchmarks 2 (Bailey and others, NAS-95-020,
+//! 1995), and their sizes those of its classes. Which message follows which is derived from the MPI
+//! programs that NASA gives away; each module says what of it is assumed. The timed part is made,
+//! without what comes before it and without verification.
 //!
 //! Computations count the operations that the program itself counts when it prints its rate,
-//! shared evenly. Of `nas-is` that is a key that is ranked, of `nas-ep` a number that is drawn.
+//! shared evenly. Of `nas-is` that is a key that is ranked, of `nas-ep` a number that is drawn, of
+//! `radix-sort` a key that is counted or sent.
 
+mod linpack;
 mod multipartition;
 mod nas_bt;
 mod nas_cg;
@@ -29,6 +33,7 @@ mod nas_is;
 mod nas_lu;
 mod nas_mg;
 mod nas_sp;
+mod radix_sort;
 #[cfg(test)]
 mod tests;
 
@@ -39,6 +44,9 @@ use thiserror::Error;
 
 use crate::collective::{Collective, RANKS_MAX};
 use crate::trace::{Group, MESSAGES, Steps, Together, Trace, Work};
+
+pub use linpack::{Matrix, PanelBroadcast};
+pub use radix_sort::Keys;
 
 /// A parallel program.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -59,11 +67,15 @@ pub enum Program {
     NasSp,
     /// Sweeps of a solver of systems of blocks.
     NasBt,
+    /// A system of equations by elimination.
+    Linpack,
+    /// A sort by digits, key by key.
+    RadixSort,
 }
 
 impl Program {
     /// All that there are.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::NasEp,
         Self::NasIs,
         Self::NasFt,
@@ -72,6 +84,8 @@ impl Program {
         Self::NasLu,
         Self::NasSp,
         Self::NasBt,
+        Self::Linpack,
+        Self::RadixSort,
     ];
 
     /// Its name, as users write it.
@@ -86,21 +100,8 @@ impl Program {
             Self::NasLu => "nas-lu",
             Self::NasSp => "nas-sp",
             Self::NasBt => "nas-bt",
-        }
-    }
-
-    /// How many iterations it has.
-    #[must_use]
-    pub const fn iterations(self, class: Class) -> u32 {
-        match self {
-            Self::NasEp => 1,
-            Self::NasIs => nas_is::ITERATIONS,
-            Self::NasFt => nas_ft::iterations(class),
-            Self::NasCg => nas_cg::iterations(class),
-            Self::NasMg => nas_mg::iterations(class),
-            Self::NasLu => nas_lu::iterations(class),
-            Self::NasSp => nas_sp::iterations(class),
-            Self::NasBt => nas_bt::iterations(class),
+            Self::Linpack => "linpack",
+            Self::RadixSort => "radix-sort",
         }
     }
 }
@@ -132,12 +133,61 @@ impl Class {
 pub struct Request {
     /// Which.
     pub program: Program,
-    /// How large a problem.
-    pub class: Class,
     /// Between how many ranks.
     pub ranks: u32,
-    /// Its first iterations alone; without it all.
+    /// Its first iterations alone, panels of Linpack, passes of the sort; without it all.
     pub iterations: Option<u32>,
+    /// Of a NAS benchmark: how large a problem.
+    pub class: Class,
+    /// Of Linpack: the system of equations.
+    pub matrix: Matrix,
+    /// Of the sort: what is sorted.
+    pub keys: Keys,
+}
+
+impl Request {
+    /// All of a program, of the size that it has if nothing is said.
+    #[must_use]
+    pub fn usual(program: Program, ranks: u32) -> Self {
+        Self {
+            program,
+            ranks,
+            iterations: None,
+            class: Class::A,
+            matrix: Matrix::default(),
+            keys: Keys::default(),
+        }
+    }
+
+    /// How many iterations there are.
+    #[must_use]
+    pub const fn iterations_max(&self) -> u32 {
+        let class = self.class;
+        match self.program {
+            Program::NasEp => 1,
+            Program::NasIs => nas_is::ITERATIONS,
+            Program::NasFt => nas_ft::iterations(class),
+            Program::NasCg => nas_cg::iterations(class),
+            Program::NasMg => nas_mg::iterations(class),
+            Program::NasLu => nas_lu::iterations(class),
+            Program::NasSp => nas_sp::iterations(class),
+            Program::NasBt => nas_bt::iterations(class),
+            Program::Linpack => self.matrix.panels(),
+            Program::RadixSort => self.keys.passes(),
+        }
+    }
+
+    /// How large the problem is, as messages say it.
+    fn problem(&self) -> String {
+        match self.program {
+            Program::Linpack => format!(
+                "order {} in blocks of {}",
+                self.matrix.order, self.matrix.block
+            ),
+            Program::RadixSort => format!("digits of {} bits", self.keys.digit_bits),
+            _ => format!("class {:?}", self.class),
+        }
+    }
 }
 
 /// Why there is no such program.
@@ -145,29 +195,74 @@ pub struct Request {
 #[non_exhaustive]
 pub enum ProgramError {
     /// It is not done between so many.
-    #[error("{program} of class {class:?} has no {ranks} ranks: it has {nearest}")]
+    #[error("{program} of {problem} has no {ranks} ranks: it has {nearest}")]
     Ranks {
         /// Which.
         program: Program,
         /// How large a problem.
-        class: Class,
+        problem: String,
         /// How many there were to be.
         ranks: u32,
         /// The numbers that come nearest.
         nearest: String,
     },
     /// It has not so many iterations.
-    #[error("{program} of class {class:?} has 1 to {most} iterations, not {iterations}")]
+    #[error("{program} of {problem} has 1 to {most} iterations, not {iterations}")]
     Iterations {
         /// Which.
         program: Program,
         /// How large a problem.
-        class: Class,
+        problem: String,
         /// How many there were to be.
         iterations: u32,
         /// How many there are.
         most: u32,
     },
+    /// A matrix, a block or a digit of a size that it cannot have.
+    #[error("{what} is 1 to {most}, not {value}")]
+    Size {
+        /// What.
+        what: &'static str,
+        /// What it was to be.
+        value: u32,
+        /// The largest.
+        most: u32,
+    },
+}
+
+/// Most equations of a system.
+pub const ORDER_MAX: u32 = 1 << 20;
+/// Most rows and columns of a block.
+pub const BLOCK_MAX: u32 = 1 << 12;
+/// Most keys of a sort.
+pub const KEYS_MAX: u32 = 1 << 26;
+/// Most bits of a digit.
+pub const DIGIT_BITS_MAX: u32 = 16;
+
+fn check_sizes(request: &Request) -> Result<(), ProgramError> {
+    let Request { matrix, keys, .. } = request;
+    let sizes: &[(&'static str, u32, u32)] = match request.program {
+        Program::Linpack => &[
+            ("the order of the matrix", matrix.order, ORDER_MAX),
+            ("a block's side", matrix.block, BLOCK_MAX),
+        ],
+        Program::RadixSort => &[
+            ("the number of keys", keys.count, KEYS_MAX),
+            (
+                "the number of bits of a digit",
+                keys.digit_bits,
+                DIGIT_BITS_MAX,
+            ),
+        ],
+        _ => &[],
+    };
+    let wrong = sizes
+        .iter()
+        .find(|(_, value, most)| *value == 0 || value > most);
+    match wrong.copied() {
+        None => Ok(()),
+        Some((what, value, most)) => Err(ProgramError::Size { what, value, most }),
+    }
 }
 
 /// What the ranks of a program do.
@@ -181,14 +276,17 @@ pub fn trace(request: &Request) -> Result<Trace, ProgramError> {
         class,
         ranks,
         iterations,
+        matrix,
+        keys,
     } = *request;
-    check_ranks(program, class, ranks)?;
-    let most = program.iterations(class);
+    check_sizes(request)?;
+    check_ranks(request)?;
+    let most = request.iterations_max();
     let iterations = iterations.unwrap_or(most);
     if iterations == 0 || iterations > most {
         return Err(ProgramError::Iterations {
             program,
-            class,
+            problem: request.problem(),
             iterations,
             most,
         });
@@ -210,6 +308,8 @@ pub fn trace(request: &Request) -> Result<Trace, ProgramError> {
         Program::NasLu => each(&|rank| nas_lu::rounds(class, (ranks, rank), iterations)),
         Program::NasSp => each(&|rank| nas_sp::rounds(class, (ranks, rank), iterations)),
         Program::NasBt => each(&|rank| nas_bt::rounds(class, (ranks, rank), iterations)),
+        Program::Linpack => each(&|rank| linpack::rounds(&matrix, (ranks, rank), iterations)),
+        Program::RadixSort => each(&|rank| radix_sort::rounds(&keys, (ranks, rank), iterations)),
     };
     Ok(Trace {
         ranks: of_ranks,
@@ -257,9 +357,15 @@ impl Numbers {
     }
 }
 
-fn check_ranks(program: Program, class: Class, ranks: u32) -> Result<(), ProgramError> {
+fn check_ranks(request: &Request) -> Result<(), ProgramError> {
+    let Request {
+        program,
+        class,
+        ranks,
+        ..
+    } = *request;
     let (numbers, most) = match program {
-        Program::NasEp => (Numbers::All, RANKS_MAX),
+        Program::NasEp | Program::Linpack | Program::RadixSort => (Numbers::All, RANKS_MAX),
         Program::NasIs | Program::NasCg => (Numbers::PowersOfTwo, RANKS_MAX),
         Program::NasFt => (Numbers::PowersOfTwo, nas_ft::ranks_max(class)),
         Program::NasMg => (Numbers::PowersOfTwo, nas_mg::ranks_max(class)),
@@ -284,7 +390,7 @@ fn check_ranks(program: Program, class: Class, ranks: u32) -> Result<(), Program
     };
     Err(ProgramError::Ranks {
         program,
-        class,
+        problem: request.problem(),
         ranks,
         nearest,
     })
@@ -311,9 +417,10 @@ impl Rounds {
         self.before = begin..self.steps.len() as u32;
     }
 
-    /// Receives are posted and begin together, then what is sent begins one after the other.
-    fn add_in_turn(&mut self, name: &str, posted: &[Work], sent: &[Work]) {
-        if posted.is_empty() && sent.is_empty() {
+    /// Receives are posted and begin together, beside rows of work of which each begins when the
+    /// one before has ended.
+    fn add_in_turn(&mut self, name: &str, posted: &[Work], rows: &[Vec<Work>]) {
+        if posted.is_empty() && rows.is_empty() {
             return;
         }
         let before = self.before.clone();
@@ -323,8 +430,8 @@ impl Rounds {
             _ => self.before.start,
         };
         self.before = before;
-        for work in sent {
-            self.add(name, &[*work]);
+        for row in rows {
+            self.add(name, row);
         }
         self.before = begin..self.steps.len() as u32;
     }

@@ -9,7 +9,7 @@ use viaduct_engine::Time;
 use viaduct_operations::chakra::{Groups, join, read_groups, repeat};
 use viaduct_operations::check::{Fault, cycle};
 use viaduct_operations::collective::{Algorithm, Collective, CollectiveError, Request, graph};
-use viaduct_operations::programs::{self, ProgramError};
+use viaduct_operations::programs::{self, Keys, Matrix, Program, ProgramError};
 use viaduct_operations::{Graph, goal, trace};
 
 use crate::build::{Drawn, place_at};
@@ -231,12 +231,25 @@ impl Drawn<'_> {
     ) -> Result<Arc<Graph>, Absent> {
         let options = self.trace_options(traffic)?;
         let all = hosts.saturating_mul(processes);
-        let request = programs::Request {
-            program: traffic.program.get()?,
-            class: traffic.class.get()?,
-            ranks: traffic.ranks.optional()?.unwrap_or(all),
-            iterations: traffic.iterations.optional()?,
-        };
+        let ranks = traffic.ranks.optional()?.unwrap_or(all);
+        let mut request = programs::Request::usual(traffic.program.get()?, ranks);
+        request.iterations = traffic.iterations.optional()?;
+        match request.program {
+            Program::Linpack => {
+                request.matrix = Matrix {
+                    order: traffic.order.get()?,
+                    block: traffic.block.get()?,
+                    panel_broadcast: traffic.panel_broadcast.get()?,
+                };
+            }
+            Program::RadixSort => {
+                request.keys = Keys {
+                    count: traffic.keys.get()?,
+                    digit_bits: traffic.digit_bits.get()?,
+                };
+            }
+            _ => request.class = traffic.class.get()?,
+        }
         let trace = programs::trace(&request).map_err(|error| {
             let place = match error {
                 ProgramError::Iterations { .. } => traffic.iterations.place(),

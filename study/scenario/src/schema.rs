@@ -10,7 +10,9 @@ use viaduct_engine::Time;
 use viaduct_hardware::{Rate, Switching};
 use viaduct_network::{Arbitration, CongestionControl, FlowControl, Sharing};
 use viaduct_operations::collective::{Algorithm, Collective, RANKS_MAX};
-use viaduct_operations::programs::{Class, Program};
+use viaduct_operations::programs::{
+    BLOCK_MAX, Class, DIGIT_BITS_MAX, KEYS_MAX, ORDER_MAX, PanelBroadcast, Program,
+};
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_topology::{EqualPaths, GraphFormat};
 
@@ -502,9 +504,17 @@ words!(Program {
     NasLu = "nas-lu",
     NasSp = "nas-sp",
     NasBt = "nas-bt",
+    Linpack = "linpack",
+    RadixSort = "radix-sort",
 });
 
 words!(Class { S = "S", W = "W", A = "A", B = "B", C = "C" });
+
+words!(PanelBroadcast {
+    Ring = "ring",
+    ModifiedRing = "modified-ring",
+    TwoRings = "two-rings",
+});
 
 words!(Collective {
     Barrier = "barrier",
@@ -592,10 +602,28 @@ section! {
             when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid | ArrivalKind::Program;
         program: Setting<Program> = choice("which parallel program the ranks carry out"),
             when arrivals = ArrivalKind::Program;
-        class: Setting<Class> = choice("how large its problem is").or("A"),
-            when arrivals = ArrivalKind::Program;
-        iterations: Setting<u32> = whole(1, 1 << 16, "how many of its iterations are made")
-            .otherwise("all that the class has"),
+        class: Setting<Class> = choice("how large the problem of a NAS benchmark is").or("A"),
+            when program = Program::NasEp | Program::NasIs | Program::NasFt | Program::NasCg
+                | Program::NasMg | Program::NasLu | Program::NasSp | Program::NasBt;
+        order: Setting<u32> = whole(1, ORDER_MAX, "how many equations there are").or("1000"),
+            when program = Program::Linpack;
+        block: Setting<u32> =
+            whole(1, BLOCK_MAX, "rows and columns of a block of the matrix").or("64"),
+            when program = Program::Linpack;
+        panel_broadcast: Setting<PanelBroadcast> =
+            choice("how a panel goes along a row of ranks").or("ring"),
+            when program = Program::Linpack;
+        keys: Setting<u32> = whole(1, KEYS_MAX, "how many keys there are, of all ranks").or("65536"),
+            when program = Program::RadixSort;
+        digit_bits: Setting<u32> =
+            whole(1, DIGIT_BITS_MAX, "bits of the digit of a pass").or("8"),
+            when program = Program::RadixSort;
+        iterations: Setting<u32> = whole(
+            1,
+            1 << 20,
+            "how many of its iterations are made: panels of `linpack`, passes of `radix-sort`",
+        )
+        .otherwise("all that it has"),
             when arrivals = ArrivalKind::Program;
         collective: Setting<Collective> = choice("what the ranks do together"),
             when arrivals = ArrivalKind::Collective;

@@ -214,12 +214,14 @@ impl Cycle {
             from: *from,
             tag: tag(*way),
         });
-        let sent = sent.iter().map(|(to, way, bytes)| Work::Send {
-            bytes: *bytes,
-            to: *to,
-            tag: tag(*way),
+        let sent = sent.iter().map(|(to, way, bytes)| {
+            vec![Work::Send {
+                bytes: *bytes,
+                to: *to,
+                tag: tag(*way),
+            }]
         });
-        let (posted, sent): (Vec<Work>, Vec<Work>) = (posted.collect(), sent.collect());
+        let (posted, sent): (Vec<Work>, Vec<Vec<Work>>) = (posted.collect(), sent.collect());
         self.rounds.add_in_turn(name, &posted, &sent);
     }
 

@@ -90,6 +90,10 @@ fn number_columns<'a>(cells: &'a [CellRecord<'a>], look: Look) -> Vec<NumberColu
         let of = |cell: &CellRecord<'_>| shown(cell.application(|it| it.makespan_us));
         columns.push(number("all operations us", Box::new(of)));
     }
+    if cells.iter().any(|cell| speed_up(cells, cell).is_some()) {
+        let of = |cell: &CellRecord<'_>| shown(speed_up(cells, cell));
+        columns.push(number("speed-up", Box::new(of)));
+    }
     let has_collective = |run: &Summary| {
         let application = run.application.as_ref();
         application.is_some_and(|it| it.collective.is_some())
@@ -174,6 +178,21 @@ fn number_columns<'a>(cells: &'a [CellRecord<'a>], look: Look) -> Vec<NumberColu
     columns
 }
 
+/// How many times as fast all operations are as between one rank, with all else the same.
+fn speed_up(cells: &[CellRecord<'_>], cell: &CellRecord<'_>) -> Option<f64> {
+    const RANKS: &str = "traffic.ranks";
+    let is_alone = |other: &&CellRecord<'_>| {
+        let mut pairs = other.set.iter().zip(cell.set);
+        let is_alone = |(key, value): &(String, String)| key == RANKS && value == "1";
+        other.set.iter().any(is_alone) && pairs.all(|(one, two)| one.0 == RANKS || one == two)
+    };
+    let makespan = |cell: &CellRecord<'_>| cell.application(|it| it.makespan_us);
+    let alone = makespan(cells.iter().find(is_alone)?)?;
+    makespan(cell)
+        .filter(|own| *own > 0.0)
+        .map(|own| alone / own)
+}
+
 /// What a published run cost: shown beside ours, but no measure of agreement.
 const COST_PATHS: [&str; 2] = ["events", "wall_s"];
 
@@ -240,6 +259,7 @@ mod tests {
     use super::*;
     use crate::outcome::Published;
     use crate::sample;
+    use crate::summary::ApplicationSummary;
 
     #[test]
     fn a_sweep_with_published_figures() {
@@ -260,6 +280,52 @@ mod tests {
         summary.steady_state.state = "overloaded".to_owned();
         summary.is_unstable = true;
         insta::assert_snapshot!(run_cells_table(&outcome));
+    }
+
+    #[test]
+    fn ranks_have_a_speed_up_over_one_rank_with_all_else_the_same() {
+        let mut outcome = sample::sweep();
+        let cell = outcome.cells[0].clone();
+        let values = [
+            ("a", "1", 90.0),
+            ("a", "4", 30.0),
+            ("b", "1", 80.0),
+            ("b", "4", 40.0),
+        ];
+        outcome.cells = values
+            .map(|(program, ranks, makespan_us)| {
+                let mut cell = cell.clone();
+                cell.published = Published::default();
+                let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+                cell.set = vec![
+                    pair("traffic.program", program),
+                    pair("traffic.ranks", ranks),
+                ];
+                let summary = cell.runs[0].summary_mut();
+                summary.application = Some(ApplicationSummary {
+                    makespan_us,
+                    ..ApplicationSummary::default()
+                });
+                cell
+            })
+            .to_vec();
+        let column = |outcome: &StudyOutcome| {
+            let table = cells_table(&records(outcome), Look::Sweep);
+            let place = table
+                .columns
+                .iter()
+                .position(|(title, _)| title == "speed-up")?;
+            let texts = table.rows.into_iter().map(|row| row[place].clone());
+            Some(texts.collect::<Vec<_>>())
+        };
+        assert_eq!(
+            column(&outcome).unwrap(),
+            ["1.000", "3.000", "1.000", "2.000"]
+        );
+        outcome.cells.remove(2);
+        assert_eq!(column(&outcome).unwrap(), ["1.000", "3.000", "-"]);
+        outcome.cells.remove(0);
+        assert_eq!(column(&outcome), None);
     }
 
     #[test]

@@ -466,3 +466,38 @@ fn a_program_has_its_class_its_ranks_and_a_rate_of_operations() {
         assert!(error.contains(told), "{values:?}: {error}");
     }
 }
+
+#[test]
+fn linpack_and_a_sort_have_sizes_of_their_own() {
+    let text = |program: &str| {
+        format!(
+            "[network]\ntopology = \"switch\"\nhosts = 4\n[links]\nrate = \"1 Gbit/s\"\n\
+             [hosts]\nnic = \"giganet-clan\"\n[traffic]\narrivals = \"program\"\n\
+             operations_per_second = 30e6\n{program}"
+        )
+    };
+    let messages = |program: &str| {
+        let study = parse_study(&text(program)).unwrap();
+        let again = parse_study(&study.resolved_toml()).unwrap();
+        assert_eq!(digest(&study), digest(&again));
+        study.config.traffic.application().unwrap().messages()
+    };
+    // Two rows of two ranks, three panels: 20 pivots, each an exchange of the two that have the
+    // panel; panels to the other column; rows where something is right of the panel, of the last
+    // one the right side.
+    let three_panels = "program = \"linpack\"\norder = 20\nblock = 8\n";
+    assert_eq!(messages(three_panels), 2 * 20 + 3 * 2 + (4 + 2 + 2));
+    let first = format!("{three_panels}iterations = 1\n");
+    assert_eq!(messages(&first), 2 * 8 + 2 + 4);
+    // Eight passes of four bits: 16 counts and totals over three steps, and six keys of eight away.
+    let sort = "program = \"radix-sort\"\nkeys = 32\ndigit_bits = 4\n";
+    assert_eq!(messages(sort), 8 * (2 * 16 * 3 + 4 * 6));
+    let refused = |program: &str| {
+        let problems = parse_study(&text(program)).expect_err("it is refused");
+        problems.to_string()
+    };
+    let error = refused("program = \"linpack\"\nclass = \"A\"\n");
+    assert!(error.contains("class"), "{error}");
+    let error = refused("program = \"radix-sort\"\ndigit_bits = 17\n");
+    assert!(error.contains("must be at most 16"), "{error}");
+}
