@@ -189,6 +189,63 @@ impl Trace {
     }
 }
 
+impl Trace {
+    /// So many of the program side by side, which know nothing of each other: rank r of copy c is
+    /// rank `r * copies + c`.
+    ///
+    /// # Panics
+    ///
+    /// If there are no copies, or more ranks in all than a number of 32 bits counts.
+    #[must_use]
+    pub fn side_by_side(&self, copies: u32) -> Self {
+        let ranks = self.ranks.len() as u32;
+        assert!(copies > 0 && ranks.checked_mul(copies).is_some());
+        let groups = self.groups.len() as u32;
+        let copied = |steps: &Steps, copy: u32| {
+            let at = |rank: u32| rank * copies + copy;
+            let work = steps.all().map(|work| match work {
+                Work::Send { bytes, to, tag } => Work::Send {
+                    bytes,
+                    to: at(to),
+                    tag,
+                },
+                Work::Receive { bytes, from, tag } => Work::Receive {
+                    bytes,
+                    from: at(from),
+                    tag,
+                },
+                Work::Together(together) => Work::Together(Together {
+                    group: copy * groups + together.group,
+                    ..together
+                }),
+                work => work,
+            });
+            Steps {
+                work: work.collect(),
+                ..steps.clone()
+            }
+        };
+        let of_ranks = self.ranks.iter();
+        let of_ranks =
+            of_ranks.flat_map(|steps| (0..copies).map(|copy| Arc::new(copied(steps, copy))));
+        let groups = (0..copies).flat_map(|copy| {
+            self.groups.iter().map(move |group| Group {
+                name: format!("{} of copy {copy}", group.name),
+                members: group
+                    .members
+                    .iter()
+                    .map(|rank| rank * copies + copy)
+                    .collect(),
+            })
+        });
+        Self {
+            ranks: of_ranks.collect(),
+            groups: groups.collect(),
+            step_word: self.step_word,
+        }
+    }
+}
+
 /// How a trace becomes a graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {

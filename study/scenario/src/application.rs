@@ -8,7 +8,9 @@ use viaduct_cluster::workload::{Application, ApplicationError, LocalLink, Protoc
 use viaduct_engine::Time;
 use viaduct_operations::chakra::{Groups, join, read_groups, repeat};
 use viaduct_operations::check::{Fault, cycle};
-use viaduct_operations::collective::{Algorithm, Collective, CollectiveError, Request, graph};
+use viaduct_operations::collective::{
+    Algorithm, Collective, CollectiveError, RANKS_MAX, Request, graph,
+};
 use viaduct_operations::programs::{self, Keys, Matrix, Program, ProgramError};
 use viaduct_operations::{Graph, goal, trace};
 
@@ -231,7 +233,8 @@ impl Drawn<'_> {
     ) -> Result<Arc<Graph>, Absent> {
         let options = self.trace_options(traffic)?;
         let all = hosts.saturating_mul(processes);
-        let ranks = traffic.ranks.optional()?.unwrap_or(all);
+        let copies = traffic.copies.get()?;
+        let ranks = traffic.ranks.optional()?.unwrap_or(all / copies);
         let mut request = programs::Request::usual(traffic.program.get()?, ranks);
         request.iterations = traffic.iterations.optional()?;
         match request.program {
@@ -262,6 +265,19 @@ impl Drawn<'_> {
                     .help("traffic.ranks says how many ranks there are"),
             )
         })?;
+        let in_all = ranks
+            .checked_mul(copies)
+            .filter(|ranks| *ranks <= RANKS_MAX);
+        if in_all.is_none() {
+            let told = Diagnostic::error("there are too many ranks").at(traffic.copies.place());
+            return Err(self.wrong(told.label(format!(
+                "{copies} copies of {ranks} ranks are more than {RANKS_MAX}"
+            ))));
+        }
+        let trace = match copies {
+            1 => trace,
+            _ => trace.side_by_side(copies),
+        };
         self.counted(&trace, &options, traffic.program.place())
     }
 

@@ -625,6 +625,13 @@ section! {
         )
         .otherwise("all that it has"),
             when arrivals = ArrivalKind::Program;
+        copies: Setting<u32> = whole(
+            1,
+            1 << 16,
+            "how many of the program run side by side: rank r of copy c is process r x copies + c",
+        )
+        .or("1"),
+            when arrivals = ArrivalKind::Program;
         collective: Setting<Collective> = choice("what the ranks do together"),
             when arrivals = ArrivalKind::Collective;
         algorithm: Setting<Algorithm> =
@@ -637,7 +644,7 @@ section! {
         .or("1 MiB"),
             when arrivals = ArrivalKind::Collective;
         ranks: Setting<u32> = whole(1, RANKS_MAX, "between how many ranks")
-            .otherwise("one for each process"),
+            .otherwise("one for each process, shared between copies of a program"),
             when arrivals = ArrivalKind::Collective | ArrivalKind::Chakra | ArrivalKind::Program;
         root: Setting<u32> =
             whole(0, RANKS_MAX - 1, "the rank that has what all get, or gets what all have")

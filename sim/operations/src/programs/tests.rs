@@ -77,6 +77,32 @@ fn all_that_is_sent_is_received_and_all_ranks_end() {
 }
 
 #[test]
+fn copies_side_by_side_know_nothing_of_each_other() {
+    for program in Program::ALL {
+        let request = smallest(program, 4).unwrap();
+        let one = trace(&request).unwrap();
+        assert_eq!(one.side_by_side(1).ranks, one.ranks, "{program}");
+        let options = Options {
+            all_reduce: Algorithm::RecursiveDoubling,
+            operations_per_second: Some(1e7),
+            ..Options::default()
+        };
+        let alone = graph(&one, &options).unwrap();
+        let three = graph(&one.side_by_side(3), &options).unwrap();
+        assert_eq!(check(&three), [], "{program}");
+        for rank in 0..12 {
+            assert_eq!(sent(&three, rank), sent(&alone, rank / 3), "{program}");
+            let mut all = three.of_rank(rank).map(|id| three.operation(id));
+            let is_of_copy = |it: &Operation| it.kind == Kind::Compute || it.peer % 3 == rank % 3;
+            assert!(all.all(|it| is_of_copy(&it)), "{program}");
+        }
+        // Where nothing is shared, they take as long as one.
+        let end = |graph| replay(graph, &Parameters::default()).unwrap().end();
+        assert_eq!(end(&alone), end(&three), "{program}");
+    }
+}
+
+#[test]
 fn conjugate_gradients_send_by_the_formula() {
     // Columns of the grid, as powers of two, and rows of the matrix a rank sums.
     for (ranks, columns, rows) in [(4, 1, 7_000), (8, 2, 3_500), (16, 2, 3_500), (32, 3, 1_750)] {

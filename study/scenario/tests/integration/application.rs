@@ -468,6 +468,40 @@ fn a_program_has_its_class_its_ranks_and_a_rate_of_operations() {
 }
 
 #[test]
+fn copies_of_a_program_share_processes_and_disturb_each_other() {
+    let text = |traffic: &str| {
+        format!(
+            "[network]\ntopology = \"switch\"\nhosts = 4\n[links]\nrate = \"1 Gbit/s\"\n\
+             [hosts]\nnic = \"giganet-clan\"\n{traffic}\narrivals = \"program\"\n\
+             program = \"nas-is\"\nclass = \"S\"\niterations = 1\noperations_per_second = 2e6\n"
+        )
+    };
+    let makespan = |traffic: &str| {
+        let study = parse_study(&text(traffic)).unwrap();
+        let application = study.config.traffic.application().unwrap();
+        let ranks = application.graph().ranks();
+        let result = viaduct_cluster::run(&study.config, &mut |_| ControlFlow::Continue(()));
+        let result = result.unwrap().application.unwrap();
+        assert_eq!(result.ended, result.operations);
+        (ranks, result.makespan)
+    };
+    let (ranks, alone) = makespan("[traffic]");
+    assert_eq!(ranks, 4);
+    // Two on the same hosts: the adapters carry twice as much.
+    let (ranks, together) = makespan("processes = 2\n[traffic]\ncopies = 2");
+    assert_eq!(ranks, 8);
+    assert!(together > alone, "{together:?} {alone:?}");
+    // Two on hosts of their own.
+    let (ranks, apart) = makespan("[traffic]\ncopies = 2");
+    assert_eq!(ranks, 4);
+    let (_, half) = makespan("[traffic]\nranks = 2");
+    assert_eq!(apart, half);
+    let too_many = parse_study(&text("[traffic]\ncopies = 3\nranks = 2"));
+    let error = too_many.expect_err("six ranks on four hosts").to_string();
+    assert!(error.contains("cannot carry the graph out"), "{error}");
+}
+
+#[test]
 fn linpack_and_a_sort_have_sizes_of_their_own() {
     let text = |program: &str| {
         format!(
