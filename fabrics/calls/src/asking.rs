@@ -171,3 +171,57 @@ pub fn answer<T: Wire, E: Refusal>(mut from: &[u8]) -> Result<T, E> {
         Err(E::broken(reason.to_owned()))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use viaduct_provider::Error;
+
+    use super::*;
+    use crate::{Request, via};
+
+    fn bytes_of(asked: &impl Wire) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        asked.put(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn requests_say_what_kind_they_are() {
+        assert!(is_of_via(&bytes_of(&via::Request::NextCall)));
+        let nic = via::Request::OpenNic {
+            device: String::new(),
+        };
+        assert!(is_of_via(&bytes_of(&nic)));
+        assert!(!is_of_via(&bytes_of(&Request::Describe)));
+        assert!(!is_of_via(&[]));
+    }
+
+    #[test]
+    fn what_nobody_carries_out_is_refused_in_the_words_of_its_kind() {
+        let refused = verbs::Error::new(errno::ENOMEM, "too many");
+        let mut bytes = Vec::new();
+        put_refused(&bytes_of(&Request::Describe), &refused, &mut bytes);
+        let error = answer::<(), verbs::Error>(&bytes).unwrap_err();
+        assert_eq!((error.errno(), error.reason()), (errno::ENOMEM, "too many"));
+        bytes.clear();
+        put_refused(&bytes_of(&via::Request::NextCall), &refused, &mut bytes);
+        let error = answer::<(), Error>(&bytes).unwrap_err();
+        assert_eq!(error.code(), ReturnCode::Resource);
+        assert_eq!(error.to_string(), "too many");
+    }
+
+    #[test]
+    fn a_refusal_comes_back_as_it_was_and_no_answer_is_one() {
+        for code in ReturnCode::ALL {
+            let result: Result<u32, Error> = Err(Error::new(code, "why"));
+            let mut bytes = Vec::new();
+            put_answer(&result, &mut bytes);
+            assert_eq!(answer::<u32, Error>(&bytes), result);
+        }
+        // None, one of an unknown number, and a value that is cut off.
+        for broken in [&[][..], &[1, 0, 0, 0], &[0, 0, 0, 0, 7]] {
+            let error = answer::<u32, Error>(broken).unwrap_err();
+            assert_eq!(error.code(), ReturnCode::Resource, "{broken:?}");
+        }
+    }
+}

@@ -10,7 +10,7 @@ use viaduct_calls::{
     ProtectionDomain, QueuePair, QueuePairOptions, SendRequest,
 };
 use viaduct_programs::Simulation;
-use viaduct_programs::verbs::flags::{access, send};
+use viaduct_programs::verbs::flags::{access, reregister, send};
 use viaduct_programs::verbs::{
     AddressAttributes, Capabilities, Completion, CompletionStatus, Key, QueuePairAttributes,
     QueuePairType, ReceiveRequest, ScatterGatherElement, SendOpcode, errno,
@@ -409,4 +409,25 @@ fn what_a_client_leaves_behind_goes_with_it() {
     let context = viaduct_programs::verbs::Context::of(&process, Key::from_bits(1 << 32));
     let gone = context.allocate_protection_domain().unwrap_err();
     assert_eq!(gone.errno(), errno::EINVAL);
+}
+
+#[test]
+fn no_region_reaches_past_the_memory_of_a_client() {
+    let program = || {
+        let end = End::new(QueuePairType::Rc, 64);
+        let past = 1_u64 << 48;
+        for (address, length) in [(past, 64), (past - 64, 128), (64, u64::MAX)] {
+            // SAFETY: it is refused.
+            let made = unsafe { end.domain.register_memory(address, length, address, RIGHTS) };
+            assert_eq!(made.unwrap_err().errno(), errno::EINVAL, "{address:#x}");
+        }
+        let moved = unsafe {
+            // SAFETY: as above.
+            let flags = reregister::TRANSLATION;
+            end.region.reregister(flags, None, past - 64, 128, RIGHTS)
+        };
+        assert_eq!(moved.unwrap_err().errno(), errno::EINVAL);
+        end.context.close().unwrap();
+    };
+    run(simulation(2), vec![Box::new(program)]);
 }

@@ -6,3 +6,4 @@
 mod calls;
 mod figures;
 mod turns;
+mod via;
