@@ -6,7 +6,7 @@ use std::process::Command;
 
 use viaduct_fit::measure_simulated;
 use viaduct_measure::{Plan, Row, Test};
-use viaduct_scenario::{ProgramsError, list_models, load_programs};
+use viaduct_scenario::{Figure, FigureTest, ProgramsError, list_models, load_programs};
 
 use crate::programs::{example, old};
 use crate::simulated::{Ran, on};
@@ -169,6 +169,23 @@ fn measured(model: &str, sizes: &[u32]) -> Vec<(u32, f64)> {
     rows.collect()
 }
 
+/// Half round trips that were published of an adapter, of sizes that the example has.
+fn published(model: &str) -> Vec<Figure> {
+    let preset = list_models().into_iter().find(|it| it.name == model);
+    let is_latency = |figure: &Figure| figure.test == FigureTest::Latency && figure.bytes <= 4;
+    let figures: Vec<Figure> = preset.unwrap().published;
+    let found: Vec<Figure> = figures.into_iter().filter(is_latency).collect();
+    let has_some = [
+        "clan-pio",
+        "clan-dma",
+        "kvia-myrinet",
+        "bvia-myrinet",
+        "m-via",
+    ];
+    assert!(!found.is_empty() || !has_some.contains(&model), "{model}");
+    found
+}
+
 /// What `viaduct measure latency --on` has of it shares the model with these programs, and no path.
 #[test]
 fn a_ping_pong_measures_what_programs_in_the_simulation_measure() {
@@ -176,6 +193,11 @@ fn a_ping_pong_measures_what_programs_in_the_simulation_measure() {
         let there = latencies(&model);
         assert_eq!(there.len(), 9, "{model}: {there:?}");
         let sizes: Vec<u32> = there.keys().copied().collect();
+        for figure in published(&model) {
+            let us = there[&figure.bytes];
+            let error = (us - figure.value).abs() / figure.value;
+            assert!(error <= figure.tolerance, "{us} us on {model}: {figure:?}");
+        }
         for (bytes, us) in measured(&model, &sizes) {
             let error = (there[&bytes] - us).abs();
             assert!(

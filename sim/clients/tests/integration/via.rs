@@ -344,6 +344,7 @@ fn a_client_that_ends_has_its_nic_closed() {
         end.ask("host0");
         while end.fabric.query_vi(end.vi).unwrap().state != ViState::Error {
             compute(1_000_000);
+            assert!(now() < 1_000_000_000, "a millisecond, and still connected");
         }
         end.fabric.close_nic(end.nic).unwrap();
     };
