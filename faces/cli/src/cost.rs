@@ -59,10 +59,11 @@ impl Cost {
             Some(_) => &Pattern::Uniform,
             None => &config.traffic.pattern,
         };
-        let targets = Targets::new(pattern, topology, config.run.seed)?;
+        let adapters = config.hosts.adapters.count;
+        let targets = Targets::between(pattern, topology, adapters, config.run.seed)?;
         let hosts = f64::from(topology.host_count());
         let processes = f64::from(config.hosts.processes);
-        let sending = f64::from(topology.host_count() - targets.silent_hosts()) * processes;
+        let sending = f64::from(config.host_count() - targets.silent_hosts()) * processes;
         let messages = expected_messages(config, sending);
         let way = Way::sample(config, &targets);
         // A connection is made with the first message either way, and has a VI at each end.
@@ -133,7 +134,9 @@ impl Way {
     fn sample(config: &ClusterConfig, targets: &Targets) -> Self {
         const SOURCES: u32 = 64;
         const TARGETS: usize = 16;
-        let hosts = config.topology.host_count();
+        let (hosts, adapters) = (config.host_count(), config.hosts.adapters.count);
+        // By their first adapters: the others are near.
+        let place = |host: HostId| HostId(host.0 * adapters);
         let [
             mut links,
             mut ways,
@@ -164,7 +167,7 @@ impl Way {
                 links += u64::from(
                     config
                         .topology
-                        .path_length(source, target)
+                        .path_length(place(source), place(target))
                         .unwrap_or_default(),
                 );
                 ways += 1;

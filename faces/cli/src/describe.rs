@@ -15,7 +15,11 @@ pub(crate) fn headline(plan: &Plan) -> String {
         return String::new();
     };
     let topology = &config.topology;
-    let hosts = counted(u64::from(topology.host_count()), "host");
+    let hosts = counted(u64::from(config.host_count()), "host");
+    let hosts = match config.hosts.adapters.count {
+        1 => hosts,
+        adapters => format!("{hosts} of {adapters} adapters"),
+    };
     let network = match topology.switch_count() {
         1 => "one switch".to_owned(),
         switches => format!(

@@ -30,7 +30,7 @@ impl<P: Programs> Cluster<P> {
         let state = &self.processes[process as usize];
         state.connections.prefetch();
         if let Some(drawn) = state.next {
-            self.want_to_post(process, drawn);
+            self.want_to_send(process, drawn, None);
         }
         self.schedule_arrival(process, now);
     }
@@ -59,14 +59,15 @@ impl<P: Programs> Cluster<P> {
         };
         let state = &mut self.processes[process as usize];
         // The place in the list is the process's turn.
-        let Some(message) = list.of_process(process, state.turn) else {
+        let number = self.numbering.process_of(process);
+        let Some(message) = list.of_process(number, state.turn) else {
             return;
         };
         let next = traffic.start.saturating_add(message.time);
         if next < traffic.stop {
             state.turn += 1;
             state.next = Some(Drawn {
-                target: message.target,
+                target: self.numbering.port_of(message.target),
                 bytes: message.bytes,
                 operation: message.operation,
             });
@@ -77,7 +78,7 @@ impl<P: Programs> Cluster<P> {
     /// Draws a target and a size; none if the process never sends.
     fn draw(&mut self, process: u32) -> Option<Drawn> {
         let per_host = self.config.hosts.processes;
-        let source_host = self.host_of(process);
+        let (source_host, _) = self.config.adapter_at(self.host_of(process));
         let state = &mut self.processes[process as usize];
         let HostId(target_host) =
             self.targets
@@ -87,6 +88,7 @@ impl<P: Programs> Cluster<P> {
             1 => target_host,
             _ => target_host * per_host + process % per_host,
         };
+        let target = self.numbering.port_of(target);
         Some(Drawn {
             target,
             bytes,
@@ -99,7 +101,7 @@ impl<P: Programs> Cluster<P> {
         let Some(drawn) = self.draw(process) else {
             return false;
         };
-        self.want_to_post(process, drawn);
+        self.want_to_send(process, drawn, None);
         true
     }
 
@@ -136,7 +138,8 @@ impl<P: Programs> Cluster<P> {
             wanted,
         };
         self.follow_wish(&wish);
-        let buffers = &mut self.buffers[host as usize];
+        let first = self.numbering.first_place(host);
+        let buffers = &mut self.buffers[first as usize];
         if buffers.free == 0 {
             let depth = buffers.block(wish) as u64;
             if depth > self.blocked_depth_max.0 {

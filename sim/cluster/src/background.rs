@@ -57,6 +57,8 @@ impl core::error::Error for BackgroundError {}
 pub struct Sources {
     list: Vec<(Background, Stream)>,
     hosts: u32,
+    /// So many of these, one after the other, are adapters of one machine.
+    adapters: u32,
 }
 
 impl Sources {
@@ -66,13 +68,36 @@ impl Sources {
     ///
     /// The first source that names a host that is not there, or sends to itself.
     pub fn new(list: &[Background], hosts: u32, seed: u64) -> Result<Self, BackgroundError> {
+        Self::between(list, hosts, 1, seed)
+    }
+
+    /// As [`Sources::new`], where so many hosts, one after the other, are adapters of one machine:
+    /// nothing goes between two of the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sources::new`].
+    pub fn between(
+        list: &[Background],
+        hosts: u32,
+        adapters: u32,
+        seed: u64,
+    ) -> Result<Self, BackgroundError> {
+        let adapters = adapters.max(1);
         let sources = list.iter().enumerate().map(|(place, source)| {
             let ends = [Some(source.source), source.target];
             let unknown = ends.into_iter().flatten().find(|host| *host >= hosts);
             let reason = match unknown {
                 Some(host) => format!("no host {host}: hosts are 0 to {}", hosts - 1),
-                None if source.target == Some(source.source) || hosts < 2 => {
+                None if source.target == Some(source.source) || hosts < 2 * adapters => {
                     format!("host {} sends to itself", source.source)
+                }
+                None if source.target.map(|it| it / adapters) == Some(source.source / adapters) => {
+                    format!(
+                        "hosts {} and {} are adapters of one host",
+                        source.source,
+                        source.target.unwrap_or_default()
+                    )
                 }
                 None => {
                     let stream = Stream::new(StreamKey {
@@ -88,6 +113,7 @@ impl Sources {
         Ok(Self {
             list: sources.collect::<Result<_, _>>()?,
             hosts,
+            adapters,
         })
     }
 
@@ -119,8 +145,13 @@ impl Sources {
     ) -> (Transfer, Option<Time>) {
         let (source, stream) = &mut self.list[place as usize];
         let target = source.target.unwrap_or_else(|| {
-            let other = stream.below(u64::from(self.hosts) - 1) as u32;
-            other + u32::from(other >= source.source)
+            let other = stream.below(u64::from(self.hosts - self.adapters)) as u32;
+            let own = source.source - source.source % self.adapters;
+            if other >= own {
+                other + self.adapters
+            } else {
+                other
+            }
         });
         let bytes = source.size.sample(stream);
         // Time must pass even where all intervals are zero.

@@ -129,12 +129,22 @@ impl LoadBounds {
 }
 
 /// The expected loads of an open-loop configuration; none for closed loops, which offer as much
-/// as is answered.
+/// as is answered, and where hosts have several adapters or a number of processors.
 ///
 /// # Errors
 ///
 /// When the pattern does not fit the network.
 pub fn load_bounds(config: &ClusterConfig) -> Result<Option<LoadBounds>, PatternError> {
+    let (hosts, seed) = (&config.hosts, config.run.seed);
+    let is_drawn = matches!(
+        config.traffic.arrivals,
+        Arrivals::Open(_) | Arrivals::Listed(_)
+    );
+    if is_drawn && (hosts.adapters.count > 1 || hosts.processors.is_some()) {
+        let (pattern, adapters) = (&config.traffic.pattern, hosts.adapters.count);
+        Targets::between(pattern, &config.topology, adapters, seed)?;
+        return Ok(None);
+    }
     let interval = match &config.traffic.arrivals {
         Arrivals::Open(interval) => interval,
         Arrivals::Listed(list) => return listed::load_bounds(config, list).map(Some),
@@ -580,6 +590,8 @@ mod tests {
             .into(),
             hosts: HostsConfig {
                 processes: 1,
+                adapters: crate::adapters::Adapters::ONE,
+                processors: None,
                 prepost: 8,
                 is_prepost_chosen: true,
                 send_buffers: 8,

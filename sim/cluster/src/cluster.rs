@@ -26,6 +26,7 @@ use viaduct_engine::{EventId, EventQueue, Lane, Stream, StreamKey, Time};
 use viaduct_topology::{HostId, LinkId};
 
 use crate::accounting::Accounting;
+use crate::adapters::{Numbering, Spreading};
 use crate::background::Sources;
 use crate::config::{Arrivals, ClusterConfig, TrafficConfig};
 use crate::error::RunError;
@@ -130,17 +131,24 @@ pub struct Cluster<P: Programs> {
     pub(crate) heads_matched: u64,
     /// Whether adapters plan all messages of one size alike.
     pub(crate) are_plans_alike: bool,
-    /// Processes of each host.
+    /// Processes of each host, and so ports of each place.
     pub(crate) processes_per_host: u32,
-    /// What each host has for its processes: send buffers and a processor.
+    /// Whether hosts have several adapters, or a number of processors.
+    pub(crate) has_several: bool,
+    pub(crate) numbering: Numbering,
+    /// Which adapters messages take, if hosts have several.
+    pub(crate) spreading: Option<Box<Spreading>>,
+    /// The send buffers of hosts, each by its first place.
     pub(crate) buffers: Vec<Buffers>,
+    /// The processors of hosts: [`Numbering`] says which is where.
     pub(crate) processors: Vec<Processor>,
-    /// The engines of each host's adapter.
+    /// The engines of adapters, by place.
     pub(crate) engines: Vec<Engines>,
     /// What runs on the hosts beside drawn traffic, and what it uses of their NICs.
     pub programs: P,
     /// What drawn traffic uses of the hosts' NICs, by host; none where it is not.
     pub(crate) nics: Vec<AlignedNic>,
+    /// By port. What belongs to no adapter is in that of the home port.
     pub(crate) processes: Vec<Process>,
     pub(crate) device_streams: Vec<Stream>,
     pub(crate) targets: Targets,
@@ -202,10 +210,12 @@ impl<P: Programs> Cluster<P> {
     /// [`RunError`] if the configuration cannot be run.
     pub fn with_programs(config: Arc<ClusterConfig>, programs: P) -> Result<Self, RunError> {
         let topology = &*config.topology;
+        // A place for each adapter, and a process's port at each.
         let host_count = topology.host_count();
         let mut process_count = host_count
             .checked_mul(config.hosts.processes)
             .ok_or(RunError::TooManyProcesses)?;
+        config.check_places(P::EXIST)?;
         config.check_list()?;
         config.traffic.check()?;
         config.check_adapters()?;
@@ -217,7 +227,12 @@ impl<P: Programs> Cluster<P> {
             }
             // Its operations say it.
             _ if config.traffic.application().is_some() => Targets::nobody(&config.topology),
-            pattern => Targets::new(pattern, &config.topology, config.run.seed)?,
+            pattern => Targets::between(
+                pattern,
+                &config.topology,
+                config.hosts.adapters.count,
+                config.run.seed,
+            )?,
         };
         let mut network = Network::new(
             &config.topology,
@@ -227,6 +242,10 @@ impl<P: Programs> Cluster<P> {
             P::EXIST,
         );
         network.set_seed(config.run.seed);
+        if !config.hosts.adapters.has_own_bus {
+            network.share_buses(config.hosts.adapters.count);
+        }
+        let numbering = Numbering::of(&config);
         let mut queue = EventQueue::new();
         let lanes = Lanes {
             fetched: queue.add_lane(),
@@ -255,9 +274,15 @@ impl<P: Programs> Cluster<P> {
         } else {
             host_count
         };
-        let mut processors: Vec<Processor> = (0..host_count).map(|_| Processor::new()).collect();
+        let processors = 0..numbering.processor_count(host_count);
+        let mut processors: Vec<Processor> = processors.map(|_| Processor::new()).collect();
         let failures = Failures::new(&config, &mut processors)?;
-        let sources = Sources::new(&config.background, host_count, config.run.seed)?;
+        let sources = Sources::between(
+            &config.background,
+            host_count,
+            config.hosts.adapters.count,
+            config.run.seed,
+        )?;
         let windows = match has_growing_windows(&config.traffic) {
             true => LinkWindows::growing(&network, topology),
             false => LinkWindows::new(&network, topology, config.run.until),
@@ -293,6 +318,9 @@ impl<P: Programs> Cluster<P> {
             heads_matched: 0,
             are_plans_alike: mechanism.is_stateless() && config.host.are_alike(),
             processes_per_host: config.hosts.processes,
+            has_several: numbering.has_several(),
+            numbering,
+            spreading: Spreading::of(&config),
             buffers: (0..host_count)
                 .map(|_| Buffers::new(config.hosts.send_buffers))
                 .collect(),
@@ -301,7 +329,7 @@ impl<P: Programs> Cluster<P> {
             programs,
             nics: drawn_nics(&config, process_count),
             processes: (0..process_count)
-                .map(|process| Process::new(stream(purpose::PROCESS, process)))
+                .map(|port| Process::new(stream(purpose::PROCESS, numbering.process_of(port))))
                 .collect(),
             device_streams: (0..devices)
                 .map(|host| stream(purpose::BUS_LOAD, host))
@@ -577,6 +605,7 @@ impl<P: Programs> Cluster<P> {
         }
     }
 
+    /// The place of a port: the host of a process, where each has one adapter.
     #[inline]
     pub(crate) fn host_of(&self, process: u32) -> u32 {
         // A division costs as much as ten other steps, and most studies do without.
@@ -693,8 +722,10 @@ impl<P: Programs> Cluster<P> {
             None => self.processes.len() as u32,
         };
         self.schedule_ranks(start);
-        for process in 0..sending {
-            if self.targets.possible_targets(HostId(self.host_of(process))) == 0 {
+        let numbering = self.numbering;
+        for process in (0..sending).filter(|port| numbering.home_port(*port) == *port) {
+            let (host, _) = config.adapter_at(self.host_of(process));
+            if self.targets.possible_targets(HostId(host)) == 0 {
                 continue;
             }
             match &config.traffic.arrivals {
@@ -706,7 +737,8 @@ impl<P: Programs> Cluster<P> {
                     self.queue.schedule(start, Event::SendReaped(process));
                 }
                 Arrivals::Listed(list) => {
-                    self.processes[process as usize].turn = list.first_of(process);
+                    let number = self.numbering.process_of(process);
+                    self.processes[process as usize].turn = list.first_of(number);
                     self.schedule_arrival(process, start);
                 }
             }
@@ -718,7 +750,8 @@ impl<P: Programs> Cluster<P> {
         if let Some(load) = &config.hosts.bus_load {
             let hosts = 0..self.device_streams.len() as u32;
             // What crosses a bus that limits nothing disturbs nobody.
-            for host in hosts.filter(|host| !config.host.of(*host).bus.is_free()) {
+            let buses = hosts.filter(|host| config.bus_at(*host) == *host);
+            for host in buses.filter(|host| !config.host.of(*host).bus.is_free()) {
                 let first = load
                     .interval
                     .sample(&mut self.device_streams[host as usize]);
@@ -779,11 +812,12 @@ impl ClusterConfig {
 
     /// Whether a list of messages or an application is for this cluster.
     fn check_list(&self) -> Result<(), RunError> {
-        let cluster = (self.topology.host_count(), self.hosts.processes);
+        let cluster = (self.host_count(), self.hosts.processes);
         if let Some(application) = self.traffic.application() {
             let made_for = application.made_for();
             return match made_for == cluster {
-                true => Ok(()),
+                true if application.protocol().adapters == self.hosts.adapters => Ok(()),
+                true => Err(RunError::AdaptersOfOthers),
                 false => Err(RunError::PlacedOnAnother { made_for, cluster }),
             };
         }

@@ -8,6 +8,7 @@ use viaduct_hardware::{ByHost, Frame, HostModel, Pair, Rate};
 use viaduct_network::{LinkConfig, SwitchModel};
 use viaduct_topology::Topology;
 
+use crate::adapters::Adapters;
 use crate::background::Background;
 use crate::error::RunError;
 use crate::faults::{Detection, Fault};
@@ -53,7 +54,7 @@ impl ClusterConfig {
         Pair::of(&self.host, source, target)
     }
 
-    /// The hosts of two processes.
+    /// The places of two ports.
     #[inline]
     pub(crate) fn hosts_of(&self, (source, target): (u32, u32)) -> (u32, u32) {
         self.flow_of(source, target).0
@@ -65,6 +66,12 @@ impl ClusterConfig {
 pub struct HostsConfig {
     /// Application processes a host.
     pub processes: u32,
+    /// Its adapters.
+    pub adapters: Adapters,
+    /// Processors of a host, of which each process has one and shares it if there are more
+    /// processes. None: one works for all messages of a host, and whatever is computed beside it
+    /// has processors of its own.
+    pub processors: Option<u32>,
     /// Receive descriptors that are kept posted on each VI; [`UNLIMITED`]: one for each message.
     pub prepost: u32,
     /// Whether somebody chose `prepost`, and so expects messages to be dropped without it.

@@ -61,7 +61,8 @@ impl<P: Programs> Cluster<P> {
         // What the NICs will read is asked for, and the flow begins meanwhile.
         self.look_at_vi(process, ends.source_vi);
         self.look_at_nic(target_host);
-        self.buffers[host as usize].free -= 1;
+        let first = self.numbering.first_place(host);
+        self.buffers[first as usize].free -= 1;
         if self.queue_depth_max.0 == 0 {
             self.queue_depth_max = (1, host);
         }

@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::adapters::{ADAPTERS_MAX, PROCESSORS_MAX};
 use crate::background::BackgroundError;
 use crate::faults::FaultError;
 use crate::workload::PatternError;
@@ -58,6 +59,35 @@ pub enum RunError {
         /// What the configuration says.
         sizes: (u32, u32),
     },
+    /// The network has no place for each adapter.
+    #[error(
+        "a network with places for {places} adapters cannot be shared out to hosts of {count} \
+         (1 to {ADAPTERS_MAX}): it takes a multiple of that"
+    )]
+    Places {
+        /// Adapters of each host.
+        count: u32,
+        /// Places of the network, its hosts.
+        places: u32,
+    },
+    /// Adapters on one bus that are not alike.
+    #[error("the adapters of host {host} share a bus and are not alike: give each its own")]
+    UnlikeAdapters {
+        /// Which host, numbered with all of its adapters as one.
+        host: u32,
+    },
+    /// An application for hosts of other adapters.
+    #[error("the application was made for hosts of other adapters than the cluster has")]
+    AdaptersOfOthers,
+    /// Processors beyond those that are told apart.
+    #[error("a host has 1 to {PROCESSORS_MAX} processors")]
+    Processors,
+    /// Programs on hosts of several adapters.
+    #[error("programs run on hosts of one adapter, and say what a processor does themselves")]
+    AdaptersOfPrograms,
+    /// Adapters chosen by operations that are not there.
+    #[error("drawn messages and those of a list take one adapter, and name none")]
+    NoOperations,
     /// Remote reads at unreliable delivery.
     #[error("VIA has no remote reads at unreliable delivery; use one of the reliable levels")]
     UnreliableReads,

@@ -26,6 +26,7 @@ use viaduct_network::outages::parts;
 use viaduct_network::{JourneyId, Moved, Next, QueueLoss};
 use viaduct_topology::LinkId;
 
+use crate::adapters::Numbering;
 use crate::cluster::Cluster;
 use crate::config::{Arrivals, ClusterConfig};
 use crate::connect::drawn_address;
@@ -102,9 +103,12 @@ impl Failures {
             faults.expect_losses();
         }
         let Timetable { deaths, slowings } = timetable;
-        for (host, slowing) in slowings {
-            let slowings = &mut processors[host as usize].slowings;
-            slowings.get_or_insert_default().push(slowing);
+        let numbering = Numbering::of(config);
+        for (place, slowing) in slowings {
+            for processor in &mut processors[numbering.processors_of(place)] {
+                let slowings = processor.slowings.get_or_insert_default();
+                slowings.push(slowing);
+            }
         }
         Ok(Some(Box::new(Self {
             deaths,
@@ -246,6 +250,7 @@ impl<P: Programs> Cluster<P> {
     /// A process that keeps a window full may post again what could not be sent.
     pub(crate) fn handle_refused(&mut self, process: u32) {
         self.idle_events -= 1;
+        let process = self.home_port(process);
         self.processes[process as usize].outstanding -= 1;
         self.post_window(process);
     }
@@ -542,7 +547,8 @@ impl<P: Programs> Cluster<P> {
         if !is_placed && !self.messages.get(id).is_dropped {
             self.drop_message(id, cause::NO_CONNECTION);
         }
-        self.suffer_slowness(host);
+        let target = self.messages.get(id).target;
+        self.suffer_slowness(self.processor_of(host, target));
         let message = self.messages.get_mut(id);
         if !message.is_dropped && message.is_awaited {
             message.references += 1;
@@ -551,10 +557,10 @@ impl<P: Programs> Cluster<P> {
         self.carry_breaks(host);
     }
 
-    /// A host has a message, which takes its processor longer if that is slow.
-    pub(crate) fn suffer_slowness(&mut self, host: u32) {
+    /// A processor's host has a message for it, which takes it longer if it is slow.
+    pub(crate) fn suffer_slowness(&mut self, processor: usize) {
         let now = self.queue.now();
-        let processor = &mut self.processors[host as usize];
+        let processor = &mut self.processors[processor];
         if let Some(slowings) = &processor.slowings {
             let spans = slowings.iter().map(|slowing| slowing.per_message(now));
             let span = spans.fold(Time::ZERO, |sum, span| sum + span);

@@ -117,6 +117,7 @@
 //!
 //! - doorbell: `Stage::Doorbell`, `NicModel::doorbell` (`viaduct-hardware`)
 //! - host, process (application): `Buffers`, `Processor`, `Engines`, `Process` (`host.rs`)
+//! - place, port: of an adapter in the network; of a process at an adapter (`adapters.rs`)
 //! - message: one send and its receive: `Message`, `MessageId` (`message.rs`)
 //! - stage: where a message's time goes: `Stage` (15 of them) (`viaduct-hardware`)
 //! - resource: a link or a bus that shares its rate: `Resource`, `ResourceId` (`viaduct-network`)
@@ -124,6 +125,7 @@
 //! - hop of a stored message: what it crosses at once: `Shape::hop_end` (`viaduct-network`)
 
 mod accounting;
+pub mod adapters;
 mod arrivals;
 pub mod background;
 pub mod bounds;

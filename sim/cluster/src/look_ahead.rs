@@ -139,15 +139,17 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn look_at_process(&self, process: u32) {
         let host = self.host_of(process);
         prefetch_all(self.drawn(host));
-        self.look_at_host(host);
+        self.look_at_host(host, process);
         prefetch_all(&self.processes[process as usize]);
     }
 
-    /// Asks for the buffers, the processor and the adapter's engines of a host.
+    /// Asks for what a process needs of its host and one of its adapters: buffers, processor and
+    /// engines.
     #[inline]
-    pub(crate) fn look_at_host(&self, host: u32) {
-        prefetch(&raw const self.buffers[host as usize]);
-        prefetch(&raw const self.processors[host as usize]);
+    pub(crate) fn look_at_host(&self, host: u32, process: u32) {
+        let first = self.numbering.first_place(host);
+        prefetch(&raw const self.buffers[first as usize]);
+        prefetch(&raw const self.processors[self.processor_of(host, process)]);
         prefetch_all(&self.engines[host as usize]);
     }
 

@@ -37,6 +37,7 @@ use viaduct_operations::{
 use self::account::Rank;
 pub(crate) use self::causes::{Activity, Causes, Leg, Links, Timed};
 use crate::accounting::AROUND;
+use crate::adapters::AdapterChoice;
 use crate::cluster::Cluster;
 use crate::config::ClusterConfig;
 use crate::event::Event;
@@ -149,7 +150,7 @@ impl Operations {
         let graph = application.graph();
         let places = Places::new(&application, &config.topology, config.run.seed);
         let has_several = graph.processors() > 1 || config.hosts.processes > 1;
-        let processors = match has_several {
+        let processors = match has_several && config.hosts.processors.is_none() {
             true => places.process_count() * graph.processors() as usize,
             false => 0,
         };
@@ -430,16 +431,21 @@ impl<P: Programs> Cluster<P> {
         };
         let process = operations.places.process_of(rank);
         let processor = usize::from(operation.processor);
-        let own = &mut self.processors[(process / self.processes_per_host) as usize];
-        let is_shared = processor == 0 && self.processes_per_host == 1;
-        let (begin, end) = if is_shared {
-            own.work(now, span)
-        } else {
-            let each = operations.graph().processors() as usize;
-            let free = &mut operations.processors[process as usize * each + processor];
-            let begin = now.max(*free);
-            *free = begin + own.stretched(begin, span);
-            (begin, *free)
+        let (begin, end) = match self
+            .numbering
+            .computing(process, operation.processor.into())
+        {
+            Some(shared) => self.processors[shared].work(now, span),
+            None => {
+                let of_host = self
+                    .numbering
+                    .processors_of(process / self.processes_per_host);
+                let each = operations.graph().processors() as usize;
+                let free = &mut operations.processors[process as usize * each + processor];
+                let begin = now.max(*free);
+                *free = begin + self.processors[of_host.start].stretched(begin, span);
+                (begin, *free)
+            }
         };
         let account = &mut operations.ranks[rank as usize];
         account.computes(now, (begin, end), processor);
@@ -457,7 +463,8 @@ impl<P: Programs> Cluster<P> {
             Way::Local => self.send_locally(rank, id, operation),
             Way::Eager => self.post_bytes(id, Role::Eager),
             Way::Rendezvous => {
-                self.post_part(rank, operation.peer, 0, Part::new(id, Role::Request));
+                let part = Part::new(id, Role::Request);
+                self.post_part((rank, operation.peer), 0, part, None);
             }
         }
     }
@@ -495,7 +502,8 @@ impl<P: Programs> Cluster<P> {
         let rank = operations.graph().rank_of(send);
         let Operation { amount, peer, .. } = operations.graph().operation(send);
         let (pieces, last) = operations.application.pieces(amount);
-        let each = operations.application.protocol().piece_bytes;
+        let each = operations.application.piece_bytes(amount);
+        let adapters = operations.application.protocol().adapters;
         if role == Role::Data {
             operations.going += u64::from(pieces);
             operations.begins(send, Activity::Leave, now);
@@ -503,14 +511,16 @@ impl<P: Programs> Cluster<P> {
             operations.begins(send, Activity::Post, now);
         }
         let part = Part::new(send, role);
-        for _ in 1..pieces {
-            self.post_part(rank, peer, each, part);
+        let is_striped = role == Role::Data && adapters.choice == AdapterChoice::Stripe;
+        let stripe = |piece: u32| is_striped.then_some((piece % adapters.count) as u8);
+        for piece in 0..pieces {
+            let bytes = if piece + 1 < pieces { each } else { last };
+            self.post_part((rank, peer), bytes, part, stripe(piece));
         }
-        self.post_part(rank, peer, last, part);
     }
 
-    /// Posts a message from one rank to another.
-    fn post_part(&mut self, from: u32, to: u32, bytes: u32, part: Part) {
+    /// Posts a message from one rank to another, as a stripe of one if it is such.
+    fn post_part(&mut self, (from, to): (u32, u32), bytes: u32, part: Part, stripe: Option<u8>) {
         let now = self.queue.now();
         let Some(operations) = &mut self.operations else {
             return;
@@ -519,19 +529,24 @@ impl<P: Programs> Cluster<P> {
         operations.parts.push(part);
         let places = &operations.places;
         let (source, target) = (places.process_of(from), places.process_of(to));
+        let named = match operations.application.protocol().adapters.choice {
+            AdapterChoice::Operation => Some(operations.graph().operation(part.send()).adapter),
+            _ => stripe,
+        };
         let drawn = Drawn {
             target,
             bytes,
             operation: MessageOperation::Send,
         };
-        self.want_to_post(source, drawn);
+        self.want_to_send(source, drawn, named);
     }
 
     /// A message was posted, or could not be: an eager send ends when the processor is done with
     /// all of its pieces.
     pub(crate) fn note_posted(&mut self, wish: &BlockedPost) {
-        let host = self.host_of(wish.process);
-        let worked = self.processors[host as usize].free;
+        let processor = self.processor_of(self.host_of(wish.process), wish.process);
+        let worked = self.processors[processor].free;
+        let process = self.home_port(wish.process);
         let Some(operations) = &mut self.operations else {
             return;
         };
@@ -545,7 +560,7 @@ impl<P: Programs> Cluster<P> {
         let amount = operations.graph().operation(send).amount;
         let (pieces, _) = operations.application.pieces(amount);
         if Operations::passes(&mut operations.to_leave, send, pieces)
-            && let Some(rank) = operations.places.rank_of(wish.process)
+            && let Some(rank) = operations.places.rank_of(process)
         {
             self.end_at(rank, send, worked);
             self.begin_free();
@@ -665,15 +680,29 @@ impl<P: Programs> Cluster<P> {
         };
         let graph = operations.application.graph();
         let source = graph.rank_of(send);
-        let amount = graph.operation(send).amount;
+        let Operation {
+            amount, adapter, ..
+        } = graph.operation(send);
+        let way = operations.way(send);
+        if adapter != graph.operation(receive).adapter
+            && way != Way::Local
+            && self.violations.len() < NAMES_MAX
+        {
+            let (send, receive) = (graph.name(send), graph.name(receive));
+            self.violations.push(format!(
+                "a message comes by the adapter of its send, and its receive names another: {send}, \
+                 {receive}"
+            ));
+        }
         if amount != graph.operation(receive).amount && operations.mismatches.len() < NAMES_MAX {
             operations.mismatches.push((send, receive));
         }
-        if operations.way(send) != Way::Rendezvous {
+        if way != Way::Rendezvous {
             return self.end_operation(rank, receive, Some(source));
         }
         operations.cleared.insert(send, receive);
-        self.post_part(rank, source, 0, Part::new(send, Role::Clearance));
+        let part = Part::new(send, Role::Clearance);
+        self.post_part((rank, source), 0, part, None);
     }
 
     /// Whether an application has ended, or nothing that it waits for can happen any more.

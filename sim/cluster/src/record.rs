@@ -361,7 +361,7 @@ impl Recorder {
         let ((source, target), _) = flow;
         let links = config.links_of(flow);
         let has_bus = |host| !config.host.of(host).bus.is_free();
-        let bus = |host| has_bus(host).then_some(Used::Bus(HostId(host)));
+        let bus = |place| has_bus(place).then(|| Used::Bus(HostId(config.bus_at(place))));
         let path: Vec<Used> = bus(source)
             .into_iter()
             .chain(links.into_iter().map(Used::Link))

@@ -185,7 +185,7 @@ impl<P: Programs> Cluster<P> {
         let (target, vi) = (message.target, message.target_vi);
         let host = self.host_of(target);
         if self.failures.is_some() {
-            self.suffer_slowness(host);
+            self.suffer_slowness(self.processor_of(host, target));
         }
         let remote = self.remote_buffer(target);
         let nic = &mut self.nics[host as usize];
@@ -244,7 +244,8 @@ impl<P: Programs> Cluster<P> {
         let (work, is_whole) = (message.send_work, message.fate == Fate::Whole);
         let (host, vi) = self.poster(id);
         if self.failures.is_some() {
-            self.suffer_slowness(host);
+            let (reader, _) = self.messages.get(id).ends_as_posted();
+            self.suffer_slowness(self.processor_of(host, reader));
         }
         let outcome = match is_whole {
             true => SendOutcome::Sent,

@@ -37,6 +37,8 @@ pub struct RunResult {
     pub link_rows: Vec<LinkRow>,
     /// The network, for the names of its links.
     pub topology: Arc<Topology>,
+    /// Adapters of each host, which are so many hosts of the network, one after the other.
+    pub adapters: u32,
     /// The hosts' buses.
     pub buses: ResourceUse,
     /// Messages dropped, by cause and place; sorted by cause, then host.
@@ -100,7 +102,7 @@ pub struct ApplicationResult {
 pub struct RankRow {
     /// Its number.
     pub rank: u32,
-    /// Its host.
+    /// Its host, or the place of the first of its adapters.
     pub host: u32,
     /// From the start of the traffic to the end of its last operation.
     pub span: Time,
@@ -314,9 +316,9 @@ impl SeriesRow {
 pub struct MessageRow {
     /// Number of the message in order of posting, from 0.
     pub message: u64,
-    /// The host that posted it.
+    /// The host that posted it: of several adapters the place of the one that it took.
     pub source: u32,
-    /// The host that it was for.
+    /// The host that it was for, or the place of the adapter by which it came.
     pub target: u32,
     /// Payload.
     pub bytes: u32,

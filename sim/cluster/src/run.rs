@@ -92,6 +92,7 @@ impl<P: Programs> Cluster<P> {
             links,
             link_rows,
             topology: Arc::clone(&self.config.topology),
+            adapters: self.config.hosts.adapters.count,
             buses,
             drops: self.accounting.drops(),
             depths: self.depths(),
@@ -247,6 +248,7 @@ impl<P: Programs> Cluster<P> {
         } else {
             0
         };
+        let buses = (0..count).filter(|place| self.config.bus_at(*place) == *place);
         let use_of = |host| {
             let bus = self.network.bus(host);
             let possible = self.network.rate(bus) * span;
@@ -256,7 +258,7 @@ impl<P: Programs> Cluster<P> {
                 0.0
             }
         };
-        summarise((0..count).map(use_of))
+        summarise(buses.map(use_of))
     }
 
     fn depths(&self) -> Vec<QueueDepth> {
@@ -307,6 +309,7 @@ impl<P: Programs> Cluster<P> {
             + processes
             + self.programs.state_bytes()
             + self.operations.as_ref().map_or(0, |it| it.state_bytes())
+            + self.spreading.as_ref().map_or(0, |it| it.state_bytes())
             + self.nics.len() * size_of::<AlignedNic>()
             + self.network.state_bytes()
             + self.queue.state_bytes()

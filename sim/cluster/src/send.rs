@@ -53,8 +53,10 @@ impl<P: Programs> Cluster<P> {
         };
         self.look_at_process(wish.target);
         self.look_at_vi(process, ends.source_vi);
-        self.buffers[host as usize].free -= 1;
-        let (begin, end) = self.processors[host as usize].work(now, post);
+        let first = self.numbering.first_place(host);
+        self.buffers[first as usize].free -= 1;
+        let processor = self.processor_of(host, process);
+        let (begin, end) = self.processors[processor].work(now, post);
         let reaping = self.sends_to_take(host, process, ends);
         self.post_descriptor(host, ends, &wish);
         let id = self.messages.post(&wish, ends);
@@ -67,7 +69,7 @@ impl<P: Programs> Cluster<P> {
                 self.plan(host, id);
                 self.work_before(host, id);
             }
-            self.reap_sends(host, reaping);
+            self.reap_sends(processor, reaping);
             self.follow_post(host, id, begin);
             let write = self.short_transaction(host, doorbell.bus, 0);
             let message = self.messages.get_mut(id);
@@ -77,7 +79,7 @@ impl<P: Programs> Cluster<P> {
         } else if self.start(host, id) {
             self.work_before(host, id);
             self.start_by_processor(host, id);
-            self.reap_sends(host, reaping);
+            self.reap_sends(processor, reaping);
             self.follow_post(host, id, begin);
         } else {
             self.end_unsent(id);
@@ -86,19 +88,20 @@ impl<P: Programs> Cluster<P> {
 
     /// The processor takes completions of sends when it has done what it was given.
     #[inline]
-    fn reap_sends(&mut self, host: u32, span: Time) {
-        let processor = &mut self.processors[host as usize];
+    fn reap_sends(&mut self, processor: usize, span: Time) {
+        let processor = &mut self.processors[processor];
         processor.work(processor.free, span);
     }
 
     /// The processor has done all that a post asks of it.
     #[inline]
     fn follow_post(&mut self, host: u32, id: MessageId, begin: Time) {
-        let worked = self.processors[host as usize].free;
         let message = self.messages.get(id);
         let (process, place) = (message.source, message.connection);
+        let worked = self.processors[self.processor_of(host, process)].free;
         let name = message.name(self.processes_per_host);
-        let state = &mut self.processes[process as usize];
+        let home = self.home_port(process);
+        let state = &mut self.processes[home as usize];
         state.busy_until = state.busy_until.max(worked);
         if self.is_interrupted_for_sends {
             self.expect_look_at_sends((process, place), name, worked);
@@ -109,10 +112,12 @@ impl<P: Programs> Cluster<P> {
     /// What the processor does of a message's way before the adapter does anything.
     #[inline]
     pub(crate) fn work_before(&mut self, host: u32, id: MessageId) {
-        let message = self.messages.get_mut(id);
+        let message = self.messages.get(id);
         let software = self.plans.get(message.plan).processor;
         if software > Time::ZERO {
-            let (_, end) = self.processors[host as usize].work(message.mark, software);
+            let processor = self.processor_of(host, message.source);
+            let message = self.messages.get_mut(id);
+            let (_, end) = self.processors[processor].work(message.mark, software);
             message.spend(Stage::Software, end);
         }
     }
@@ -215,19 +220,21 @@ impl<P: Programs> Cluster<P> {
     /// Without a doorbell the processor starts a message: it writes the bytes, or asks the engine
     /// to move them.
     pub(crate) fn start_by_processor(&mut self, host: u32, id: MessageId) {
+        let message = self.messages.get(id);
+        let processor = self.processor_of(host, message.source);
         let message = self.messages.get_mut(id);
         let plan = self.plans.get(message.plan);
         let begins = message.mark;
         match plan.mover {
             Mover::Processor(writing) => {
-                self.processors[host as usize].work(begins, writing);
+                self.processors[processor].work(begins, writing);
                 self.at(begins, Event::Begins(id));
             }
             Mover::Engine | Mover::HeldEngine => {
                 let is_held = plan.mover == Mover::HeldEngine;
                 // The request is there when the processor has written it; more may follow.
                 message.engine_from = begins;
-                self.processors[host as usize].work(begins, plan.beside);
+                self.processors[processor].work(begins, plan.beside);
                 let engines = &mut self.engines[host as usize];
                 engines.turns.push_back(Turn::Message(id));
                 let (process, place) = (message.source, message.connection);
@@ -740,7 +747,8 @@ impl<P: Programs> Cluster<P> {
             self.follow_buffer(id);
         }
         if mover == Mover::HeldEngine {
-            let (start, end) = self.processors[host as usize].work(now, interrupt);
+            let processor = self.processor_of(host, process);
+            let (start, end) = self.processors[processor].work(now, interrupt);
             sent = end;
             self.follow_processor(host, id, Work::Post, start, sent);
             let read = self.messages.get(id).engine_done;
@@ -784,6 +792,7 @@ impl<P: Programs> Cluster<P> {
     /// sends, which the adapter completes at `sent`, is complete.
     pub(crate) fn send_again(&mut self, process: u32, id: MessageId, sent: Time) {
         if matches!(self.config.traffic.arrivals, Arrivals::Window(_)) {
+            let process = self.home_port(process);
             self.processes[process as usize].outstanding -= 1;
             let told = sent + self.notice_alone(process);
             self.queue.schedule(told, Event::SendReaped(process));
@@ -800,7 +809,8 @@ impl<P: Programs> Cluster<P> {
 
     /// A send buffer is free: for the post that waits for one, if any.
     pub(crate) fn free_buffer(&mut self, host: u32) {
-        let buffers = &mut self.buffers[host as usize];
+        let first = self.numbering.first_place(host);
+        let buffers = &mut self.buffers[first as usize];
         buffers.free += 1;
         if let Some(wish) = buffers.unblock() {
             self.post_wish(wish);

@@ -72,15 +72,15 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn handle_look_at_sends(&mut self, process: u32) {
         let host = self.host_of(process);
         let now = self.queue.now();
+        let processor = self.processor_of(host, process);
         while let Some(look) = self.looks_at_sends.get(&process).and_then(VecDeque::front) {
             let Look { place, message } = *look;
-            let free = self.processors[host as usize].free;
+            let free = self.processors[processor].free;
             if free > now {
                 self.queue.schedule(free, Event::LooksAtSends(process));
                 return;
             }
-            let state = &mut self.processes[process as usize];
-            let connection = state.connections.at(place);
+            let connection = self.processes[process as usize].connections.at(place);
             let nic = &mut self.nics[host as usize];
             if connection.unreaped > 0 {
                 connection.unreaped -= 1;
@@ -91,7 +91,9 @@ impl<P: Programs> Cluster<P> {
                 continue;
             }
             let reap = self.hardware.of(host).processor.reap;
-            let (begin, end) = self.processors[host as usize].work(now, reap);
+            let (begin, end) = self.processors[processor].work(now, reap);
+            let home = self.home_port(process);
+            let state = &mut self.processes[home as usize];
             state.busy_until = state.busy_until.max(end);
             let span = Span { begin, end };
             self.follow_processor_for(host, (message, process), Work::Post, span);

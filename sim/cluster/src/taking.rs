@@ -25,7 +25,7 @@ impl<P: Programs> Cluster<P> {
     /// finds it when its turn on the processor comes.
     #[inline]
     pub(crate) fn be_heard_of(&mut self, id: MessageId) {
-        let process = self.messages.get(id).target;
+        let process = self.home_port(self.messages.get(id).target);
         let notice = self.hardware.of(self.host_of(process)).notice;
         if self.waits(process, notice) {
             return self.take_message(id, notice.alone());
@@ -52,7 +52,7 @@ impl<P: Programs> Cluster<P> {
     #[inline]
     fn waits(&self, process: u32, notice: Notice) -> bool {
         let now = self.queue.now();
-        let processor = &self.processors[self.host_of(process) as usize];
+        let processor = &self.processors[self.processor_of(self.host_of(process), process)];
         let looked_at = match notice {
             _ if processor.is_idle_until(now) => now,
             // Others have the processor, and it does not see them begin: it sleeps.
@@ -66,7 +66,7 @@ impl<P: Programs> Cluster<P> {
     fn expect_look(&mut self, process: u32) {
         let busy_until = self.processes[process as usize].busy_until;
         if busy_until < Time::MAX {
-            let free = self.processors[self.host_of(process) as usize].free;
+            let free = self.processors[self.processor_of(self.host_of(process), process)].free;
             self.queue
                 .schedule(busy_until.max(free), Event::Looks(process));
         }
@@ -74,7 +74,7 @@ impl<P: Programs> Cluster<P> {
 
     /// A process behind the kernel, to which messages have come, looks for the first of them.
     pub(crate) fn handle_look(&mut self, process: u32) {
-        let free = self.processors[self.host_of(process) as usize].free;
+        let free = self.processors[self.processor_of(self.host_of(process), process)].free;
         let busy_until = self.processes[process as usize].busy_until;
         if free > busy_until.max(self.queue.now()) {
             // The kernel has got the processor meanwhile.
@@ -104,11 +104,12 @@ impl<P: Programs> Cluster<P> {
     /// The process of a message hears of it in so long, and takes it.
     fn take_message(&mut self, id: MessageId, notice: Time) {
         let now = self.queue.now();
-        let process = self.messages.get(id).target;
-        let host = self.host_of(process);
+        let port = self.messages.get(id).target;
+        let (host, process) = (self.host_of(port), self.home_port(port));
         let hardware = self.hardware.of(host);
         let (reap, of_waiting) = (hardware.processor.reap, hardware.notice.alone());
-        let processor = &mut self.processors[host as usize];
+        let processor = self.processor_of(host, port);
+        let processor = &mut self.processors[processor];
         let (begin, noticed) = processor.work(now, notice);
         let (_, reaped) = processor.work(noticed, reap);
         let message = self.messages.get_mut(id);
@@ -135,11 +136,12 @@ impl<P: Programs> Cluster<P> {
     /// The processor posts the receive of a message again when it has done all it was given.
     fn post_receive_again(&mut self, id: MessageId, host: u32) {
         let post = self.hardware.of(host).processor.post;
-        let processor = &mut self.processors[host as usize];
+        let port = self.messages.get(id).target;
+        let processor = self.processor_of(host, port);
+        let processor = &mut self.processors[processor];
         let (begin, end) = processor.work(processor.free, post);
-        let message = self.messages.get_mut(id);
-        message.reposted = end;
-        let process = message.target;
+        self.messages.get_mut(id).reposted = end;
+        let process = self.home_port(port);
         self.processes[process as usize].busy_until = end;
         self.follow_processor(host, id, Work::Repost, begin, end);
     }
@@ -148,7 +150,7 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn posted_again(&mut self, id: MessageId, host: u32) -> Time {
         if self.answers() {
             self.post_receive_again(id, host);
-            let process = self.messages.get(id).target;
+            let process = self.home_port(self.messages.get(id).target);
             match self.is_behind_kernel() {
                 true if self.untaken.contains_key(&process) => self.expect_look(process),
                 true => {}

@@ -9,6 +9,7 @@ use viaduct_engine::Time;
 use viaduct_hardware::mechanism::Plan;
 use viaduct_topology::{HostId, LinkId};
 
+use crate::adapters::Numbering;
 use crate::cluster::Cluster;
 use crate::config::ClusterConfig;
 use crate::host::{BlockedPost, Buffers};
@@ -105,6 +106,8 @@ pub(crate) struct Follower {
     first_bus: u32,
     source_host: HostId,
     target_host: HostId,
+    /// The processors of its two processes.
+    processors: (usize, usize),
     life: Span,
     /// Buses and links that the message crosses, in order: those of a remote read's answer behind
     /// those of its request.
@@ -132,12 +135,15 @@ impl Follower {
         let processes = config.hosts.processes;
         let (source_host, target_host) = message.hosts(processes);
         let first_bus = config.topology.link_count();
+        let numbering = Numbering::of(config);
+        let processor = |port| numbering.processor(port, 0);
         let mut follower = Self {
             message,
             processes,
             first_bus,
             source_host,
             target_host,
+            processors: (processor(message.source), processor(message.target)),
             life: Span {
                 begin: posted,
                 end: posted + latency,
@@ -162,7 +168,7 @@ impl Follower {
     fn path_of(&self, config: &ClusterConfig, flow: FlowName) -> Vec<ResourceId> {
         let ((source, target), _) = flow;
         let has_bus = |host| !config.host.of(host).bus.is_free();
-        let bus = |host| has_bus(host).then_some(ResourceId(self.first_bus + host));
+        let bus = |place| has_bus(place).then(|| ResourceId(self.first_bus + config.bus_at(place)));
         let links = config.links_of(flow).into_iter();
         let links = links.map(|link| ResourceId(link.0));
         let path = bus(source).into_iter().chain(links);
@@ -331,7 +337,7 @@ impl<P: Programs> Cluster<P> {
         if self.observer.is_some() {
             let name = message.name(self.processes_per_host);
             self.keep_wish(name, message.posted);
-            self.keep_processor(host, name, Work::Post, span);
+            self.keep_processor((host, host as usize), name, Work::Post, span);
         }
     }
 
@@ -377,11 +383,19 @@ impl<P: Programs> Cluster<P> {
         span: Span,
     ) {
         self.note_messaging(process, span);
-        self.keep_processor(host, message, work, span);
+        let processor = self.processor_of(host, process);
+        self.keep_processor((host, processor), message, work, span);
     }
 
     #[cold]
-    fn keep_processor(&mut self, host: u32, name: MessageName, work: Work, span: Span) {
+    fn keep_processor(
+        &mut self,
+        (host, processor): (u32, usize),
+        name: MessageName,
+        work: Work,
+        span: Span,
+    ) {
+        let host = self.numbering.first_place(host);
         let follower = match &mut self.observer {
             Some(Observer::Follower(follower)) => follower,
             Some(Observer::Recorder(recorder)) => {
@@ -391,10 +405,10 @@ impl<P: Programs> Cluster<P> {
             None => return,
         };
         let message = Some(name);
-        if follower.source_host.0 == host {
+        if follower.processors.0 == processor {
             follower.keep(Server::SenderProcessor, message, work, span);
         }
-        if follower.target_host.0 == host {
+        if follower.processors.1 == processor {
             follower.keep(Server::ReceiverProcessor, message, work, span);
         }
     }
@@ -545,7 +559,9 @@ impl<P: Programs> Cluster<P> {
         };
         let end = self.queue.now();
         let name = message.name(self.processes_per_host);
-        if name.hosts(follower.processes).0 == follower.source_host {
+        let (numbering, processes) = (self.numbering, follower.processes);
+        let first_place = |host: HostId| numbering.first_place(host.0);
+        if first_place(name.hosts(processes).0) == first_place(follower.source_host) {
             let span = Span { begin, end };
             follower.keep(Server::Buffers, Some(name), Work::Buffer, span);
         }
@@ -556,7 +572,9 @@ impl<P: Programs> Cluster<P> {
         let now = self.queue.now();
         match &mut self.observer {
             Some(Observer::Follower(follower))
-                if [follower.source_host, follower.target_host].contains(&HostId(host)) =>
+                if [follower.source_host, follower.target_host]
+                    .map(|end| self.config.bus_at(end.0))
+                    .contains(&host) =>
             {
                 follower.devices.push((flow, host, now));
             }

@@ -55,6 +55,8 @@ pub struct Network {
     apart: Option<Apart>,
     first_bus: u32,
     has_buses: bool,
+    /// So many hosts, one after the other, have one bus: that of the first of them.
+    hosts_per_bus: u32,
     has_equal_paths: bool,
     /// Whether ways of as many links cost the same.
     are_ways_alike: bool,
@@ -139,6 +141,7 @@ impl Network {
             apart,
             first_bus: link_count,
             has_buses,
+            hosts_per_bus: 1,
             has_equal_paths: topology.has_equal_paths(),
             are_ways_alike: topology.are_links_alike() && hosts.are_alike(),
             is_cut_through,
@@ -165,6 +168,12 @@ impl Network {
             Some(Apart::Credits(credits)) => credits.set_seed(seed),
             Some(Apart::Queues(_)) | None => {}
         }
+    }
+
+    /// Gives each so many hosts, one after the other, one bus: they are adapters of one machine.
+    /// Only where buses are shared as links are, and not where frames or packets cross them.
+    pub fn share_buses(&mut self, hosts: u32) {
+        self.hosts_per_bus = hosts.max(1);
     }
 
     /// Begins to move a message's bytes.
@@ -857,7 +866,10 @@ impl Network {
     #[inline]
     #[must_use]
     pub const fn bus(&self, host: u32) -> ResourceId {
-        ResourceId(self.first_bus + host)
+        match self.hosts_per_bus {
+            1 => ResourceId(self.first_bus + host),
+            hosts => ResourceId(self.first_bus + host - host % hosts),
+        }
     }
 
     /// Whether every way is crossed at once.

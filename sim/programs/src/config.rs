@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use viaduct_cluster::adapters::Adapters;
 use viaduct_cluster::background::{Background, BackgroundError, Sources};
 use viaduct_cluster::config::{
     Arrivals, ClusterConfig, HostsConfig, RunConfig, TrafficConfig, UNLIMITED,
@@ -56,6 +57,8 @@ impl Around {
         Self {
             hosts: HostsConfig {
                 processes: 1,
+                adapters: Adapters::ONE,
+                processors: None,
                 prepost: UNLIMITED,
                 is_prepost_chosen: false,
                 send_buffers: UNLIMITED,

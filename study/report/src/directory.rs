@@ -411,16 +411,18 @@ mod tests {
         let first = &messages[0];
         assert_eq!(first.get_uint(0).unwrap(), 0);
         assert_eq!(first.get_ulong(1).unwrap(), 1);
-        assert_eq!(first.get_string(4).unwrap(), "n0-1");
-        assert_eq!(first.get_uint(5).unwrap(), u32::MAX);
-        assert_eq!(messages[1].get_string(6).unwrap(), "n0-2");
-        assert_eq!(first.get_ulong(7).unwrap(), 32_768);
-        assert_eq!(first.get_string(8).unwrap(), "send");
-        assert_eq!(first.get_double(9).unwrap(), 9_999_999.999_999);
-        assert_eq!(first.get_double(10).unwrap(), 381.250_001);
+        // Each host has one adapter.
+        assert_eq!([4, 7].map(|column| first.get_uint(column).unwrap()), [0, 0]);
+        assert_eq!(first.get_string(5).unwrap(), "n0-1");
+        assert_eq!(first.get_uint(6).unwrap(), u32::MAX);
+        assert_eq!(messages[1].get_string(8).unwrap(), "n0-2");
+        assert_eq!(first.get_ulong(9).unwrap(), 32_768);
+        assert_eq!(first.get_string(10).unwrap(), "send");
+        assert_eq!(first.get_double(11).unwrap(), 9_999_999.999_999);
+        assert_eq!(first.get_double(12).unwrap(), 381.250_001);
         assert_eq!(messages[1].get_ulong(2).unwrap(), 1 << 40);
         assert!(
-            messages[1].get_double(10).is_err(),
+            messages[1].get_double(12).is_err(),
             "a dropped message has no latency"
         );
         assert_eq!(messages[3].get_uint(0).unwrap(), 1, "the second cell");

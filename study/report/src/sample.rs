@@ -168,6 +168,7 @@ pub(crate) fn result() -> RunResult {
             },
         ],
         topology: Arc::new(Topology::single_switch(4, Ports(4)).expect("a switch")),
+        adapters: 1,
         link_rows: vec![LinkRow {
             link: 3,
             class: LinkClass::HostUp,

@@ -347,7 +347,7 @@ impl Summary {
             seed: config.run.seed,
             version: provenance.version.clone(),
             digest: format!("{:016x}", result.digest),
-            hosts: u64::from(config.topology.host_count()),
+            hosts: u64::from(config.host_count()),
             switches: u64::from(config.topology.switch_count()),
             level: config.links.sharing.name().to_owned(),
             simulated_s: seconds(result.simulated.picoseconds()),

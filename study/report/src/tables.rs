@@ -122,9 +122,31 @@ pub static TABLES: [Table; 6] = [
                 "number of the message in order of posting",
             ),
             column("source_host", Kind::Number, "number", "sending host"),
-            column("source", Kind::Word, "word", "its name"),
+            column(
+                "source_adapter",
+                Kind::Number,
+                "number",
+                "which of its adapters, from 0",
+            ),
+            column(
+                "source",
+                Kind::Word,
+                "word",
+                "the host's name, or that of the adapter's place if it has several",
+            ),
             column("target_host", Kind::Number, "number", "receiving host"),
-            column("target", Kind::Word, "word", "its name"),
+            column(
+                "target_adapter",
+                Kind::Number,
+                "number",
+                "which of its adapters, from 0",
+            ),
+            column(
+                "target",
+                Kind::Word,
+                "word",
+                "its name, as that of the source",
+            ),
             column("size_bytes", Kind::Count, "byte", "payload"),
             column(
                 "operation",
@@ -664,16 +686,18 @@ impl Values {
 }
 
 fn message_values(result: &RunResult) -> Vec<Values> {
-    let rows = &result.message_rows;
+    let (rows, adapters) = (&result.message_rows, result.adapters);
     let names = |host: fn(&MessageRow) -> u32| {
         let name = |row: &MessageRow| result.topology.node_name(Node::Host(HostId(host(row))));
         Values::Text(rows.iter().map(name).collect())
     };
     vec![
         Values::counts(rows, |row| row.message),
-        Values::numbers(rows, |row| row.source),
+        Values::numbers(rows, |row| row.source / adapters),
+        Values::numbers(rows, |row| row.source % adapters),
         names(|row| row.source),
-        Values::numbers(rows, |row| row.target),
+        Values::numbers(rows, |row| row.target / adapters),
+        Values::numbers(rows, |row| row.target % adapters),
         names(|row| row.target),
         Values::counts(rows, |row| u64::from(row.bytes)),
         Values::Word(rows.iter().map(|row| row.operation.name()).collect()),
@@ -750,7 +774,7 @@ fn rank_values(result: &RunResult) -> Vec<Values> {
     }
     vec![
         Values::numbers(rows, |row| row.rank),
-        Values::numbers(rows, |row| row.host),
+        Values::numbers(rows, |row| row.host / result.adapters),
         Values::Text(rows.iter().map(host).collect()),
         time(|row| row.span),
         time(|row| row.computing),

@@ -14,7 +14,7 @@ use viaduct_operations::collective::{
 use viaduct_operations::programs::{self, Keys, Matrix, Program, ProgramError};
 use viaduct_operations::{Graph, goal, trace};
 
-use crate::build::{Drawn, place_at};
+use crate::build::{self, Drawn, place_at};
 use crate::diagnostics::{Diagnostic, Place};
 use crate::schema::{ArrivalKind, Traffic};
 use crate::section::{Absent, Setting};
@@ -61,6 +61,7 @@ pub(crate) fn application(
             rate,
             latency: local_latency,
         }),
+        adapters: build::adapters(settings)?,
     };
     let made = Application::new(graph, cluster, traffic.placement.get()?, protocol);
     let made = made.map(|made| match request {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use viaduct_cluster::adapters::{AdapterChoice, Adapters};
 use viaduct_cluster::config::{
     Arrivals, BusLoad, ClusterConfig, HostsConfig, RunConfig, TrafficConfig, UNLIMITED,
 };
@@ -25,7 +26,7 @@ use crate::message_list;
 use crate::network::{self, TopologyCache};
 use crate::preset::Preset;
 use crate::schema::{
-    ArrivalKind, Bus, Coding, CompletionKind, Cpu, IntervalKind, Intervals, Links, Memory,
+    ArrivalKind, Bus, BusKind, Coding, CompletionKind, Cpu, IntervalKind, Intervals, Links, Memory,
     NoticeBy, PatternKind, QueueingKind, Run, SizeKind, Sizes, Switches, Traffic, WhenFullKind,
 };
 use crate::section::{Absent, Field, Setting, Start};
@@ -70,8 +71,9 @@ fn configuration(
     let mut drawn = Drawn { files, diagnostics };
     let hosts = hosts(settings, &mut drawn);
     let links = links(&settings.links, topology.as_deref().ok());
-    let host_count = topology.as_ref().map(|topology| topology.host_count());
-    let cluster = host_count.map_err(|absent| *absent).and_then(|count| {
+    let host_count = topology.as_ref().map_err(|absent| *absent);
+    let host_count = host_count.and_then(|topology| host_count_of(settings, topology, &mut drawn));
+    let cluster = host_count.and_then(|count| {
         let hosts = host.as_ref().map_err(|absent| *absent)?;
         let limits = hosts.values().map(|host| host.transfer_max_bytes);
         Ok((count, limits.min().unwrap_or(u32::MAX)))
@@ -368,12 +370,64 @@ fn hosts(settings: &Settings, drawn: &mut Drawn<'_>) -> Result<HostsConfig, Abse
     };
     let hosts = &settings.hosts;
     Ok(HostsConfig {
+        adapters: adapters(settings)?,
+        processors: hosts.processors.optional()?,
         processes: hosts.processes.get()?,
         prepost: hosts.prepost.get()?,
         is_prepost_chosen: hosts.prepost.is_given(),
         send_buffers: hosts.send_buffers.get()?,
         bus_load,
     })
+}
+
+/// The adapters of each host.
+pub(crate) fn adapters(settings: &Settings) -> Result<Adapters, Absent> {
+    let hosts = &settings.hosts;
+    let usual = match settings.traffic.arrivals.get()? {
+        ArrivalKind::Goal => AdapterChoice::Operation,
+        ArrivalKind::Chakra
+        | ArrivalKind::Simgrid
+        | ArrivalKind::Collective
+        | ArrivalKind::Program => AdapterChoice::Stripe,
+        ArrivalKind::Open | ArrivalKind::PingPong | ArrivalKind::Window | ArrivalKind::List => {
+            AdapterChoice::Flow
+        }
+    };
+    Ok(Adapters {
+        count: hosts.adapters.get()?,
+        choice: hosts.adapter_choice.optional()?.unwrap_or(usual),
+        has_own_bus: hosts.buses.get()? == BusKind::Own,
+    })
+}
+
+/// Hosts, each of which has as many places in a network as adapters.
+fn host_count_of(
+    settings: &Settings,
+    topology: &Topology,
+    drawn: &mut Drawn<'_>,
+) -> Result<u32, Absent> {
+    let (adapters, places) = (settings.hosts.adapters.get()?, topology.host_count());
+    if places.is_multiple_of(adapters) {
+        return Ok(places / adapters);
+    }
+    let error = Diagnostic::error("the network has no place for each adapter");
+    let (less, more) = (
+        places - places % adapters,
+        places.next_multiple_of(adapters),
+    );
+    let label = format!("its {places} places are no multiple of {adapters}");
+    let help = match less {
+        0 => format!("take a network of {more} hosts, which are places of adapters here"),
+        less => {
+            format!("take a network of {less} or {more} hosts, which are places of adapters here")
+        }
+    };
+    Err(drawn.wrong(
+        error
+            .at(settings.hosts.adapters.place())
+            .label(label)
+            .help(help),
+    ))
 }
 
 fn traffic(

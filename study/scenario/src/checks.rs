@@ -12,6 +12,7 @@ use viaduct_network::{CongestionControl, FlowControl, Queueing, Sharing, WhenFul
 use crate::combinations::{Combination, HostsKind, Refusal, Workload};
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::network::TopologyCache;
+use crate::schema::MechanismKind;
 use crate::section::Start;
 use crate::settings::Settings;
 use crate::units::{format_rate, format_size, format_time};
@@ -39,6 +40,7 @@ pub(crate) fn check(
     let Some(config) = config else { return };
     checker.pattern(config, topologies);
     checker.operations(config);
+    checker.adapter_choice(config);
     checker.transfer_size(config);
     checker.frames(config);
     checker.buffers(config);
@@ -169,7 +171,9 @@ impl Checker<'_> {
         if config.traffic.application().is_some() {
             return;
         }
-        let Err(error) = topologies.fit(&config.traffic.pattern, &config.topology) else {
+        let adapters = config.hosts.adapters.count;
+        let fit = topologies.fit(&config.traffic.pattern, &config.topology, adapters);
+        let Err(error) = fit else {
             return;
         };
         let traffic = &self.settings.traffic;
@@ -197,11 +201,15 @@ impl Checker<'_> {
 
     /// What the table of combinations says of the messages.
     fn operations(&mut self, config: &ClusterConfig) {
-        let Some(adapter) = self.settings.hardware.model.mechanism.known() else {
-            return;
-        };
+        // A preset that says nothing of it is of native adapters.
+        let mechanism = &self.settings.hardware.model.mechanism;
+        let adapter = mechanism.known().unwrap_or(MechanismKind::Native);
         let traffic = &config.traffic;
         let is_answered = matches!(traffic.arrivals, Arrivals::PingPong);
+        let adapters = config.hosts.adapters;
+        // A bus that limits nothing is shared by nobody.
+        let has_buses = config.host.values().any(|host| !host.bus.is_free());
+        let shares_buses = adapters.count > 1 && !adapters.has_own_bus && has_buses;
         let all = MessageOperation::ALL.into_iter();
         let combinations = all
             .filter(|it| traffic.has(*it))
@@ -214,22 +222,52 @@ impl Checker<'_> {
                 disturbance: None,
                 // Those that do not understand each other were refused when they were read.
                 hosts: match config.host.are_alike() {
+                    _ if shares_buses => HostsKind::AdaptersOnOneBus,
+                    _ if adapters.count > 1 => HostsKind::Adapters,
                     true => HostsKind::Alike,
                     false => HostsKind::Groups,
                 },
+                sharing: config.links.sharing,
             });
         let refused = combinations.filter_map(|it| Refusal::of(&it)).next();
-        let Some(Refusal { reason, help, .. }) = refused else {
+        let Some(refusal @ Refusal { reason, help, .. }) = refused else {
             return;
         };
         let keys = &self.settings.traffic;
         let place = match traffic.arrivals {
+            _ if refusal.reason == Refusal::FRAMES_ON_ONE_BUS.reason => {
+                self.settings.hosts.adapters.place()
+            }
             Arrivals::Listed(_) => keys.file.place(),
             Arrivals::Application(_) => keys.arrivals.place(),
             Arrivals::Open(_) | Arrivals::PingPong | Arrivals::Window(_) => keys.operation.place(),
         };
         let error = Diagnostic::error(*reason).at(place).help(*help);
         self.diagnostics.push(error);
+    }
+
+    /// Whether messages say of themselves which adapter they take, if that is asked.
+    fn adapter_choice(&mut self, config: &ClusterConfig) {
+        let adapters = config.hosts.adapters;
+        if let Some(host) = config.unlike_adapters() {
+            self.diagnostics.push(
+                Diagnostic::error("adapters on one bus are not alike")
+                    .at(self.settings.hosts.adapters.place())
+                    .label(format!(
+                        "those of host {host} are in several groups of hosts"
+                    ))
+                    .help("set hosts.buses to \"own\", or have all places of a host in one group"),
+            );
+        }
+        let is_asked = adapters.count > 1 && adapters.choice.is_of_graphs();
+        if is_asked && config.traffic.application().is_none() {
+            self.diagnostics.push(
+                Diagnostic::error("these messages take one adapter, and name none")
+                    .at(self.settings.hosts.adapter_choice.place())
+                    .label("only operations of a graph name one, or go in stripes")
+                    .help("take \"flow\", \"round-robin\", \"process\" or \"peer\""),
+            );
+        }
     }
 
     fn transfer_size(&mut self, config: &ClusterConfig) {
@@ -604,6 +642,10 @@ impl Checker<'_> {
         let Arrivals::Open(interval) = &config.traffic.arrivals else {
             return;
         };
+        if config.hosts.adapters.count > 1 {
+            // What each adapter is offered hangs on which of them messages take.
+            return;
+        }
         let a_host = f64::from(config.hosts.processes) * config.traffic.size.mean_bytes() * 8e12
             / interval.mean_picoseconds();
         let hosts = f64::from(config.topology.host_count());

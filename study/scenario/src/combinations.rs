@@ -6,6 +6,7 @@
 //! (`tests/matrix`) leaves out these combinations and no others: it runs all the rest.
 
 use viaduct_cluster::workload::MessageOperation;
+use viaduct_network::Sharing;
 use viaduct_provider::via::ReliabilityLevel;
 
 use crate::schema::MechanismKind;
@@ -40,7 +41,7 @@ pub enum Disturbance {
     Background,
 }
 
-/// What is put together. Every network carries every combination.
+/// What is put together. Every topology carries every combination.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Combination {
     /// Who sends.
@@ -57,6 +58,8 @@ pub struct Combination {
     pub disturbance: Option<Disturbance>,
     /// Which hosts there are.
     pub hosts: HostsKind,
+    /// How the network is computed.
+    pub sharing: Sharing,
 }
 
 /// Which hosts are put together.
@@ -66,6 +69,10 @@ pub enum HostsKind {
     Alike,
     /// They differ in what each end of a message may have for itself.
     Groups,
+    /// Each has several adapters, each on a bus of its own, or on one that limits nothing.
+    Adapters,
+    /// Each has several adapters on one bus.
+    AdaptersOnOneBus,
     /// Their adapters do not understand each other: [`viaduct_hardware::Mechanism::differs_from`]
     /// says why.
     Strangers,
@@ -135,11 +142,33 @@ impl Refusal {
     pub const ALIKE_INTERFACES: Self = Self {
         reason: "hosts of interfaces with endpoints are all alike",
         help: "leave [[host_group]] out of the study",
-        refuses: |it| it.adapter == MechanismKind::Endpoints && it.hosts != HostsKind::Alike,
+        refuses: |it| it.adapter == MechanismKind::Endpoints && it.hosts == HostsKind::Groups,
+    };
+
+    /// Programs and endpoints on hosts of several adapters.
+    pub const ONE_ADAPTER: Self = Self {
+        reason: "programs and endpoints find one adapter at their host",
+        help: "leave hosts.adapters and hosts.processors out: on the topology \"rail\" each adapter \
+               of a server is a host of its own for them",
+        refuses: |it| {
+            let has_several = matches!(it.hosts, HostsKind::Adapters | HostsKind::AdaptersOnOneBus);
+            it.workload != Workload::Traffic && has_several
+        },
+    };
+
+    /// Frames of several adapters on one bus.
+    pub const FRAMES_ON_ONE_BUS: Self = Self {
+        reason: "frames and packets of several adapters do not share a bus: each adapter reads and \
+                 writes them over a bus of its own",
+        help: "set hosts.buses to \"own\", or links.model to \"max-min\", \"queues\" or \"fluid\"",
+        refuses: |it| {
+            it.hosts == HostsKind::AdaptersOnOneBus
+                && matches!(it.sharing, Sharing::Packets | Sharing::Credits)
+        },
     };
 
     /// The table.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::NO_VIS,
         Self::OWN_TRANSPORT,
         Self::OWN_MESSAGES,
@@ -147,6 +176,8 @@ impl Refusal {
         Self::NO_ANSWERS,
         Self::STRANGERS,
         Self::ALIKE_INTERFACES,
+        Self::ONE_ADAPTER,
+        Self::FRAMES_ON_ONE_BUS,
     ];
 
     /// Why a combination is refused; none if it runs.

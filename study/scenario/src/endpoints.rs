@@ -98,6 +98,7 @@ pub fn endpoints_in(
         let Refusal { reason, help, .. } = Refusal::ALIKE_INTERFACES;
         return Err(refuse(format!("{reason}: {help}")));
     }
+    programs::one_adapter(read).map_err(refuse)?;
     let config = load_endpoints(model, hosts)?;
     let model = match read.given_sharing() {
         Some(sharing) => LinkModel::Shared(sharing, read.config.links.switching),

@@ -21,8 +21,8 @@ use crate::value::Value;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TopologyCache {
     last: Option<(String, Arc<Topology>, Vec<Finding>)>,
-    /// A pattern that is known to fit a topology.
-    fits: Option<(Arc<Topology>, Pattern)>,
+    /// A pattern that is known to fit a topology, where so many places are one host.
+    fits: Option<(Arc<Topology>, Pattern, u32)>,
 }
 
 impl TopologyCache {
@@ -31,14 +31,14 @@ impl TopologyCache {
         &mut self,
         pattern: &Pattern,
         topology: &Arc<Topology>,
+        adapters: u32,
     ) -> Result<(), PatternError> {
-        let known = self
-            .fits
-            .as_ref()
-            .is_some_and(|(known, fitting)| Arc::ptr_eq(known, topology) && fitting == pattern);
-        if !known {
-            Targets::new(pattern, topology, 0)?;
-            self.fits = Some((Arc::clone(topology), pattern.clone()));
+        let is_known = self.fits.as_ref().is_some_and(|(known, fitting, places)| {
+            Arc::ptr_eq(known, topology) && fitting == pattern && *places == adapters
+        });
+        if !is_known {
+            Targets::between(pattern, topology, adapters, 0)?;
+            self.fits = Some((Arc::clone(topology), pattern.clone(), adapters));
         }
         Ok(())
     }

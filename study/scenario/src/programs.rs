@@ -98,6 +98,17 @@ pub fn load_programs(
     programs_of(&preset, model, study, hosts)
 }
 
+/// Why programs and endpoints cannot stand in a study, if its hosts have several adapters, or
+/// processors that are counted.
+pub(crate) fn one_adapter(study: &Study) -> Result<(), String> {
+    let hosts = &study.config.hosts;
+    if hosts.adapters.count == 1 && hosts.processors.is_none() {
+        return Ok(());
+    }
+    let Refusal { reason, help, .. } = Refusal::ONE_ADAPTER;
+    Err(format!("{reason}: {help}"))
+}
+
 /// The same for a preset that is loaded, and may have been changed since; `model` is its name in
 /// messages.
 ///
@@ -120,6 +131,9 @@ pub fn programs_of(
     let host = host(preset).map_err(lacking)?;
     if let Some(study) = study {
         let loaded = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
+        one_adapter(&loaded).map_err(|reason| ProgramsError::NoNetwork {
+            reason: format!("the study {study}: {reason}"),
+        })?;
         let around = around(&loaded);
         let mut told = loaded.warnings.same_sources();
         let topology = &loaded.config.topology;

@@ -5,6 +5,7 @@ mod faults;
 mod hardware;
 mod networks;
 
+use viaduct_cluster::adapters::{ADAPTERS_MAX, AdapterChoice, PROCESSORS_MAX};
 use viaduct_cluster::workload::{MessageOperation, Placement};
 use viaduct_engine::Time;
 use viaduct_hardware::{Rate, Switching};
@@ -380,6 +381,25 @@ section! {
                 .or("giganet-clan");
         processes: Setting<u32> =
             whole(1, PROCESSES_MAX as u32, "application processes per host").or("1");
+        adapters: Setting<u32> = whole(
+            1,
+            ADAPTERS_MAX,
+            "adapters per host, each at a place (a host) of the network by itself"
+        )
+        .or("1");
+        adapter_choice: Setting<AdapterChoice> =
+            choice("which adapter a message takes").otherwise(
+                "operation for GOAL files, stripe for other graphs, flow for all else",
+            );
+        buses: Setting<BusKind> =
+            choice("whether the adapters of a host share its I/O bus, or each has its own")
+                .or("shared");
+        processors: Setting<u32> = whole(
+            1,
+            PROCESSORS_MAX,
+            "processors per host, of which each process has one or shares it"
+        )
+        .otherwise("one for messages, and others for all that is computed beside it");
         prepost: Setting<u32> = count_or_unlimited(
             DESCRIPTORS_MAX as u32,
             "receive descriptors kept on each VI; unlimited if not set with `ideal`",
@@ -540,6 +560,22 @@ words!(Algorithm {
     Direct = "direct",
     Hierarchical = "hierarchical",
 });
+
+words!(AdapterChoice {
+    Flow = "flow",
+    RoundRobin = "round-robin",
+    Process = "process",
+    Peer = "peer",
+    Operation = "operation",
+    Stripe = "stripe",
+});
+
+words! {
+    pub(crate) enum BusKind {
+        Shared = "shared",
+        Own = "own",
+    }
+}
 
 words!(Placement {
     Linear = "linear",

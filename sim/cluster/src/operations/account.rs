@@ -77,9 +77,15 @@ impl<P: Programs> Cluster<P> {
         };
         // What a processor has been given it is charged with at once, and does by and by. One that
         // several ranks share has no such rest of a rank's own.
-        let host = operations.places.host_of(rank);
         let to_do = match self.processes_per_host {
-            1 => self.processors[host as usize].free.saturating_sub(now),
+            1 => {
+                let port = operations.places.process_of(rank);
+                let own = match self.has_several {
+                    false => port as usize,
+                    true => self.numbering.processor(port, 0),
+                };
+                self.processors[own].free.saturating_sub(now)
+            }
             _ => Time::ZERO,
         };
         let account = &mut operations.ranks[rank as usize];
@@ -101,6 +107,7 @@ impl<P: Programs> Cluster<P> {
 
     /// The processor of a host has worked for a message of its own, or one that came.
     pub(crate) fn note_messaging(&mut self, process: u32, span: Span) {
+        let process = self.home_port(process);
         let Some(operations) = &mut self.operations else {
             return;
         };

@@ -147,7 +147,7 @@ impl<P: Programs> Cluster<P> {
             || is_request && fate == Fate::Corrupt;
         if !is_lost && (is_answer || !self.has_gap(id)) {
             self.guests.counts.corrupted += u64::from(fate == Fate::Corrupt);
-            self.suffer_slowness(receiver);
+            self.suffer_slowness(receiver as usize);
             return false;
         }
         self.guests.counts.lost += 1;

@@ -36,7 +36,7 @@ impl<P: Programs> Cluster<P> {
                 .and_then(|it| self.place_of(it))
         };
         if let Some((host, _)) = place(4) {
-            self.look_at_host(host);
+            self.look_at_host(host, host);
             self.programs.prefetch(host, None);
         }
         if let Some((host, Some(vi))) = place(2) {

@@ -217,7 +217,7 @@ impl<P: Programs> Cluster<P> {
                 return self.remove_message(id);
             }
             if !is_acknowledgement {
-                self.suffer_slowness(target);
+                self.suffer_slowness(target as usize);
             }
         }
         self.guests.counts.messages += u64::from(!is_acknowledgement);

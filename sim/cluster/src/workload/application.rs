@@ -6,8 +6,10 @@ use thiserror::Error;
 use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_hardware::Rate;
 use viaduct_operations::collective::Request;
-use viaduct_operations::{Graph, Kind, Operation, OperationName};
+use viaduct_operations::{Graph, Kind, Operation, OperationId, OperationName};
 use viaduct_topology::{HostId, Topology};
+
+use crate::adapters::{AdapterChoice, Adapters};
 
 /// Computations of a rank take no longer in all: as far as time is counted, with room to spare.
 const COMPUTING_MAX: Time = Time::from_picoseconds(1 << 60);
@@ -36,6 +38,8 @@ pub struct Protocol {
     pub piece_bytes: u32,
     /// What carries messages within a host, if anything does.
     pub local: Option<LocalLink>,
+    /// The adapters of a host, of which an operation may name one.
+    pub adapters: Adapters,
 }
 
 /// Which process each rank is.
@@ -54,9 +58,10 @@ pub enum Placement {
 const PLACEMENT_PURPOSE: u64 = 0x7261_6e6b;
 
 impl Placement {
-    /// Processes of a network's hosts, so many on each, in the order in which ranks take them.
-    fn order(self, topology: &Topology, each: u32, seed: u64) -> Vec<u32> {
-        let hosts = topology.host_count();
+    /// Processes of a network's hosts, so many on each, in the order in which ranks take them; a
+    /// host of several adapters is on the switch of its first.
+    fn order(self, topology: &Topology, (each, adapters): (u32, u32), seed: u64) -> Vec<u32> {
+        let hosts = topology.host_count() / adapters;
         let mut order: Vec<u32> = (0..hosts * each).collect();
         match self {
             Self::Linear => {}
@@ -73,7 +78,7 @@ impl Placement {
             Self::Scattered => {
                 let mut before = vec![0_u32; topology.switch_count() as usize];
                 let mut of_host = |host: u32| {
-                    let switch = topology.host_switch(HostId(host)).0;
+                    let switch = topology.host_switch(HostId(host * adapters)).0;
                     let count = &mut before[switch as usize];
                     *count += 1;
                     (*count, switch)
@@ -89,12 +94,12 @@ impl Placement {
     }
 }
 
-/// Where ranks are in one run.
+/// Where ranks are in one run. A process is its port at its host's first adapter.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     /// By rank, its process.
     processes: Vec<u32>,
-    /// By process, its rank; [`NO_RANK`] if it has none.
+    /// By port, its rank; [`NO_RANK`] if it has none.
     ranks: Vec<u32>,
     processes_per_host: u32,
 }
@@ -105,8 +110,11 @@ const NO_RANK: u32 = u32::MAX;
 impl Places {
     pub(crate) fn new(application: &Application, topology: &Topology, seed: u64) -> Self {
         let each = application.cluster.1;
-        let mut processes = application.placement.order(topology, each, seed);
-        let mut ranks = vec![NO_RANK; processes.len()];
+        let adapters = application.protocol.adapters.count;
+        let order = (application.placement).order(topology, (each, adapters), seed);
+        let home_port = |process: u32| process / each * adapters * each + process % each;
+        let mut processes: Vec<u32> = order.into_iter().map(home_port).collect();
+        let mut ranks = vec![NO_RANK; processes.len() * adapters as usize];
         processes.truncate(application.graph.ranks() as usize);
         for (rank, process) in (0..).zip(&processes) {
             ranks[*process as usize] = rank;
@@ -131,7 +139,7 @@ impl Places {
         rank.filter(|rank| *rank != NO_RANK)
     }
 
-    /// The host of a rank.
+    /// The host of a rank: the place of its first adapter.
     #[inline]
     pub(crate) fn host_of(&self, rank: u32) -> u32 {
         self.process_of(rank) / self.processes_per_host
@@ -143,7 +151,7 @@ impl Places {
         self.host_of(rank) == self.host_of(other)
     }
 
-    /// Processes that there are.
+    /// Ports that there are.
     pub(crate) fn process_count(&self) -> usize {
         self.ranks.len()
     }
@@ -182,9 +190,12 @@ pub enum ApplicationError {
         /// Processes of the cluster.
         processes: u64,
     },
-    /// An operation names another adapter than the first.
-    #[error("{0} names adapter {1}, and each host has one, adapter 0")]
-    Adapter(OperationName, u8),
+    /// An operation names an adapter that no host has.
+    #[error("{0} names adapter {1}, and each host has {2}, numbered from 0 (hosts.adapters)")]
+    Adapter(OperationName, u8, u32),
+    /// An operation names an adapter, and another rule chooses it.
+    #[error("{0} names adapter {1}, and hosts.adapter_choice is not \"operation\"")]
+    AdapterChosen(OperationName, u8),
     /// A message between two ranks of one host, which nothing carries.
     #[error("{0}: both ranks may be on one host, and nothing says what a message costs within it")]
     WithinHost(OperationName),
@@ -250,8 +261,7 @@ impl Application {
             for id in graph.of_rank(rank) {
                 let operation = graph.operation(id);
                 if operation.adapter > 0 {
-                    let adapter = operation.adapter;
-                    return Err(ApplicationError::Adapter(graph.name(id), adapter));
+                    self.check_adapter(id, operation.adapter)?;
                 }
                 if operation.kind == Kind::Compute {
                     let span = Time::from_picoseconds(1000).saturating_mul(operation.amount);
@@ -280,6 +290,18 @@ impl Application {
         Ok(())
     }
 
+    fn check_adapter(&self, id: OperationId, adapter: u8) -> Result<(), ApplicationError> {
+        let Adapters { count, choice, .. } = self.protocol.adapters;
+        let name = || self.graph.name(id);
+        match choice {
+            _ if u32::from(adapter) >= count => {
+                Err(ApplicationError::Adapter(name(), adapter, count))
+            }
+            AdapterChoice::Operation => Ok(()),
+            _ => Err(ApplicationError::AdapterChosen(name(), adapter)),
+        }
+    }
+
     /// No message has more bytes, nor more pieces than are counted.
     fn bytes_max(&self) -> u64 {
         let counted = u64::from(u32::MAX) * u64::from(self.protocol.piece_bytes);
@@ -293,7 +315,7 @@ impl Application {
         let (pieces, last) = self.pieces(send.amount);
         let most = match pieces {
             1 => last,
-            _ => self.protocol.piece_bytes,
+            _ => self.piece_bytes(send.amount),
         };
         Some(match self.is_eager(send.amount) {
             true => (pieces.into(), last, most),
@@ -368,10 +390,28 @@ impl Application {
         bytes <= self.protocol.eager_bytes
     }
 
+    /// The bytes of the descriptors that a message of so many bytes takes, but for the last one:
+    /// as many as one takes, or for each adapter alike.
+    #[inline]
+    pub(crate) fn piece_bytes(&self, bytes: u64) -> u32 {
+        let Protocol {
+            piece_bytes,
+            adapters,
+            ..
+        } = self.protocol;
+        if adapters.count == 1 || adapters.choice != AdapterChoice::Stripe || self.is_eager(bytes) {
+            return piece_bytes;
+        }
+        let pieces = bytes.div_ceil(piece_bytes.into()).max(1);
+        let pieces = pieces.next_multiple_of(adapters.count.into());
+        // No more than one takes, which are 32 bits.
+        bytes.div_ceil(pieces).max(1) as u32
+    }
+
     /// How many descriptors a message of so many bytes takes, and the bytes of the last one.
     #[inline]
     pub(crate) fn pieces(&self, bytes: u64) -> (u32, u32) {
-        let each = u64::from(self.protocol.piece_bytes);
+        let each = u64::from(self.piece_bytes(bytes));
         let pieces = bytes.div_ceil(each).max(1);
         // That they are fewer than 2^32 was checked.
         (pieces as u32, (bytes - (pieces - 1) * each) as u32)
@@ -388,6 +428,7 @@ mod tests {
         eager_bytes: 1_000,
         piece_bytes: 400,
         local: None,
+        adapters: Adapters::ONE,
     };
 
     fn graph(operations: &[&[Operation]]) -> Arc<Graph> {

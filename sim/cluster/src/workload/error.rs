@@ -189,6 +189,19 @@ pub enum PatternError {
         /// The pattern asked for.
         pattern: &'static str,
     },
+    /// Adapters of a host may be at several switches, so that it has no place to go on from.
+    #[error(
+        "pattern `{pattern}` goes from switch to switch, and hosts of {adapters} adapters may be at \
+         several: each switch has {at_switch} places; use a multiple of {adapters}, or `uniform`"
+    )]
+    AdaptersApart {
+        /// The pattern asked for.
+        pattern: &'static str,
+        /// Adapters of each host.
+        adapters: u32,
+        /// Places of each switch, 0 if they are not all alike.
+        at_switch: u32,
+    },
     /// A straight line of no hops ends where it began.
     #[error("pattern `straight-line` has hops = 0, which ends at its own switch; use 1 or more")]
     NoHops,

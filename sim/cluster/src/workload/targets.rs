@@ -31,6 +31,8 @@ use super::piecewise::unit;
 #[derive(Clone, Debug)]
 pub struct Targets {
     topology: Arc<Topology>,
+    /// Places of a host in the network.
+    adapters: u32,
     hosts: u32,
     rule: Rule,
     silent_hosts: u32,
@@ -83,7 +85,24 @@ impl Targets {
         topology: &Arc<Topology>,
         seed: u64,
     ) -> Result<Self, PatternError> {
-        let hosts = topology.host_count();
+        Self::between(pattern, topology, 1, seed)
+    }
+
+    /// As [`Targets::new`], where so many places of the network, one after the other, are the
+    /// adapters of one host: between hosts, which are numbered by themselves.
+    ///
+    /// # Errors
+    ///
+    /// As [`Targets::new`]; and where a pattern follows the network's links, and the adapters of a
+    /// host may be at several switches.
+    pub fn between(
+        pattern: &Pattern,
+        topology: &Arc<Topology>,
+        adapters: u32,
+        seed: u64,
+    ) -> Result<Self, PatternError> {
+        let adapters = adapters.max(1);
+        let hosts = topology.host_count() / adapters;
         if hosts < 2 {
             return Err(PatternError::TooFewHosts { hosts });
         }
@@ -103,8 +122,16 @@ impl Targets {
                 pattern: pattern.name(),
             });
         }
+        let at_switch = topology.hosts_per_switch().unwrap_or(0);
+        if needs_directions && !at_switch.is_multiple_of(adapters) {
+            return Err(PatternError::AdaptersApart {
+                pattern: pattern.name(),
+                adapters,
+                at_switch,
+            });
+        }
         let rule = match pattern {
-            Pattern::StraightLine { hops } => straight_line(topology, *hops)?,
+            Pattern::StraightLine { hops } => straight_line(topology, *hops, adapters)?,
             Pattern::Uniform => Rule::Uniform,
             Pattern::Transpose => Rule::Transpose {
                 side: square_root(hosts)?,
@@ -149,6 +176,7 @@ impl Targets {
         };
         let mut targets = Self {
             topology: Arc::clone(topology),
+            adapters,
             hosts,
             rule,
             silent_hosts: 0,
@@ -174,6 +202,7 @@ impl Targets {
         };
         Self {
             topology: Arc::clone(topology),
+            adapters: 1,
             hosts,
             rule: Rule::Pairs(Arc::new(none)),
             silent_hosts: hosts,
@@ -197,7 +226,7 @@ impl Targets {
                 directions,
                 everywhere,
             } => {
-                let line = |direction| self.topology.straight_line(source, direction, *hops);
+                let line = |direction| self.line(source, direction, *hops);
                 if everywhere.is_some() {
                     return line(stream.below(u64::from(*directions)) as u32);
                 }
@@ -217,10 +246,10 @@ impl Targets {
                 })
             }
             Rule::Neighbours => {
-                let mut neighbours = self.topology.neighbours(source);
+                let mut neighbours = self.neighbours(source);
                 let target = neighbours.nth(*turn as usize).or_else(|| {
                     *turn = 0;
-                    self.topology.neighbours(source).next()
+                    self.neighbours(source).next()
                 });
                 *turn += 1;
                 target
@@ -322,11 +351,23 @@ impl Targets {
         )
     }
 
+    /// The host so many links away in a straight line.
+    fn line(&self, source: HostId, direction: u32, hops: u32) -> Option<HostId> {
+        line(&self.topology, self.adapters, source, direction, hops)
+    }
+
+    /// The corresponding hosts of the neighbouring switches.
+    fn neighbours(&self, source: HostId) -> impl Iterator<Item = HostId> + '_ {
+        let first = HostId(source.0 * self.adapters);
+        let places = self.topology.neighbours(first);
+        places.map(|place| HostId(place.0 / self.adapters))
+    }
+
     /// Upper bound of the indices of [`Self::choice`].
     fn choice_count(&self, source: HostId) -> u32 {
         match &self.rule {
             Rule::StraightLine { directions, .. } => *directions,
-            Rule::Neighbours => self.topology.neighbours(source).count() as u32,
+            Rule::Neighbours => self.neighbours(source).count() as u32,
             Rule::Uniform | Rule::AllToAll | Rule::HotSpot { .. } => self.hosts - 1,
             Rule::Pairs(pairs) => {
                 pairs.first[source.0 as usize + 1] - pairs.first[source.0 as usize]
@@ -343,9 +384,9 @@ impl Targets {
         let host = source.0;
         let target = match &self.rule {
             Rule::StraightLine { hops, .. } => {
-                return self.topology.straight_line(source, index, *hops);
+                return self.line(source, index, *hops);
             }
-            Rule::Neighbours => return self.topology.neighbours(source).nth(index as usize),
+            Rule::Neighbours => return self.neighbours(source).nth(index as usize),
             Rule::Uniform | Rule::HotSpot { .. } => return Some(self.other(source, index)),
             Rule::AllToAll => {
                 let from_next = u64::from(host) + 1 + u64::from(index);
@@ -403,16 +444,31 @@ impl Targets {
     }
 }
 
+/// The host so many links away in a straight line, where each has so many places.
+fn line(
+    topology: &Topology,
+    adapters: u32,
+    source: HostId,
+    direction: u32,
+    hops: u32,
+) -> Option<HostId> {
+    if adapters == 1 {
+        return topology.straight_line(source, direction, hops);
+    }
+    let place = topology.straight_line(HostId(source.0 * adapters), direction, hops)?;
+    Some(HostId(place.0 / adapters))
+}
+
 /// Checks that no line closes on itself, and whether each is open from everywhere.
-fn straight_line(topology: &Topology, hops: u32) -> Result<Rule, PatternError> {
+fn straight_line(topology: &Topology, hops: u32, adapters: u32) -> Result<Rule, PatternError> {
     if hops == 0 {
         return Err(PatternError::NoHops);
     }
     let directions = topology.directions();
     let mut is_open_everywhere = true;
-    for host in 0..topology.host_count() {
+    for host in 0..topology.host_count() / adapters {
         for direction in 0..directions {
-            let target = topology.straight_line(HostId(host), direction, hops);
+            let target = line(topology, adapters, HostId(host), direction, hops);
             if target == Some(HostId(host)) {
                 return Err(PatternError::ReturnsToSource {
                     hops,
@@ -425,7 +481,7 @@ fn straight_line(topology: &Topology, hops: u32) -> Result<Rule, PatternError> {
     }
     let everywhere = is_open_everywhere.then(|| {
         let mut peers: Vec<_> = (0..directions)
-            .map(|direction| topology.straight_line(HostId(0), direction, hops))
+            .map(|direction| line(topology, adapters, HostId(0), direction, hops))
             .collect();
         peers.sort_unstable();
         peers.dedup();

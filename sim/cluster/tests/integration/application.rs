@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use viaduct_cluster::adapters::Adapters;
 use viaduct_cluster::config::{ClusterConfig, TrafficConfig, UNLIMITED};
 use viaduct_cluster::faults::{Fault, Slowness};
 use viaduct_cluster::result::{ApplicationResult, Ended, RunResult};
@@ -22,6 +23,7 @@ pub(crate) const EAGER: Protocol = Protocol {
     eager_bytes: u64::MAX,
     piece_bytes: 1 << 30,
     local: None,
+    adapters: Adapters::ONE,
 };
 
 /// One switch, links of 1 Gbit/s, 100 ns each, and 300 ns in the switch.

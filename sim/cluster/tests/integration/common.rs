@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use viaduct_cluster::adapters::Adapters;
 use viaduct_cluster::config::{Arrivals, ClusterConfig, HostsConfig, RunConfig, TrafficConfig};
 use viaduct_cluster::faults::Detection;
 use viaduct_cluster::result::RunResult;
@@ -190,6 +191,8 @@ pub(crate) fn scenario(topology: Topology, host: HostModel, pattern: Pattern) ->
         host: host.into(),
         hosts: HostsConfig {
             processes: 1,
+            adapters: Adapters::ONE,
+            processors: None,
             prepost: 8,
             is_prepost_chosen: true,
             send_buffers: 1_000,

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use proptest::prelude::*;
+use viaduct_cluster::adapters::Adapters;
 use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::why::{CriticalPath, Doing, WhyError, critical_path};
 use viaduct_cluster::workload::{LocalLink, Pattern, Protocol};
@@ -202,6 +203,7 @@ proptest! {
                 rate: Rate::from_bits_per_second(8e9),
                 latency: nanoseconds(300),
             }),
+            adapters: Adapters::ONE,
         };
         let host = if is_costly { costly_host() } else { ideal_host() };
         let config = config(drawn.graph(), host, protocol, each);

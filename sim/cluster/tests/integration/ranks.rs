@@ -1,6 +1,7 @@
 //! Where the time of ranks goes, and for whom they wait.
 
 use proptest::prelude::*;
+use viaduct_cluster::adapters::Adapters;
 use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::result::RankRow;
 use viaduct_cluster::workload::Protocol;
@@ -100,6 +101,7 @@ fn drawn_config(drawn: &Drawn, is_costly: bool, eager: u64) -> ClusterConfig {
         eager_bytes: eager,
         piece_bytes: 1_500,
         local: None,
+        adapters: Adapters::ONE,
     };
     let host = if is_costly {
         costly_host()

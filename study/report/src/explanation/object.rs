@@ -42,9 +42,13 @@ pub(super) struct Message {
     is_around: bool,
     source_host: u32,
     source_process: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_adapter: Option<u32>,
     source: String,
     target_host: u32,
     target_process: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_adapter: Option<u32>,
     target: String,
     size_bytes: u32,
     operation: &'static str,
@@ -242,14 +246,19 @@ impl Explained<'_> {
 pub(super) fn message_object(config: &ClusterConfig, message: MessageName) -> Message {
     let processes = config.hosts.processes;
     let (source, target) = message.hosts(processes);
+    let [(source_host, source_adapter), (target_host, target_adapter)] =
+        [source, target].map(|place| config.adapter_at(place.0));
+    let has_several = config.hosts.adapters.count > 1;
     Message {
         message: message.number,
         is_around: message.is_around,
-        source_host: source.0,
+        source_host,
         source_process: message.source % processes,
+        source_adapter: has_several.then_some(source_adapter),
         source: host_name(config, source),
-        target_host: target.0,
+        target_host,
         target_process: message.target % processes,
+        target_adapter: has_several.then_some(target_adapter),
         target: host_name(config, target),
         size_bytes: message.bytes,
         operation: message.operation.name(),

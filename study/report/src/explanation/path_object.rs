@@ -85,7 +85,7 @@ pub fn critical_path_document(explained: &ExplainedPath<'_>) -> String {
     let (ranks, moving) = explained.ranks();
     let ranks = ranks.into_iter().map(|share| RankObject {
         rank: share.rank,
-        host: share.host,
+        host: explained.config.adapter_at(share.host).0,
         host_name: host_name(explained.config, HostId(share.host)),
         computing_ps: share.computing.picoseconds(),
         sending_ps: share.sending.picoseconds(),
@@ -136,7 +136,7 @@ impl ExplainedPath<'_> {
         StepObject {
             kind,
             rank: step.rank,
-            host: step.host,
+            host: self.config.adapter_at(step.host).0,
             host_name: host_name(self.config, HostId(step.host)),
             begin_ps: step.begin.picoseconds(),
             time_ps: step.time().picoseconds(),

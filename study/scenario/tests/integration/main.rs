@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod adapters;
 mod application;
 mod bad_scenarios;
 mod faults;

@@ -22,6 +22,7 @@ use std::fmt::Debug;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
+use viaduct_cluster::adapters::Adapters;
 use viaduct_cluster::config::{ClusterConfig, TrafficConfig};
 use viaduct_cluster::floor_latency;
 use viaduct_cluster::result::Ended;
@@ -30,6 +31,7 @@ use viaduct_cluster::workload::{
 };
 use viaduct_engine::Time;
 use viaduct_hardware::{Mechanism, Notice};
+use viaduct_network::Sharing;
 use viaduct_operations::{ANY, After, Builder, Operation};
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_scenario::combinations::{Combination, Disturbance, HostsKind, Refusal, Workload};
@@ -116,13 +118,33 @@ const PARTS: [&[&str]; 8] = [
         "nothing",
     ],
     &["read", "write-with-immediate", "write", "send"],
-    &["groups", "alike"],
+    &["adapters", "adapters on one bus", "groups", "alike"],
 ];
 
 /// One value of each part, by its place.
 type Cell = [usize; PARTS.len()];
 
+/// Hosts of a network, each of which is an adapter of one of half as many where they have two.
 const HOSTS: u32 = 8;
+
+/// Hosts that have processes.
+fn hosts(cell: &Cell) -> u32 {
+    match text(cell, 7).starts_with("adapters") {
+        true => HOSTS / 2,
+        false => HOSTS,
+    }
+}
+
+/// How the network is computed.
+fn sharing(cell: &Cell) -> Sharing {
+    match text(cell, 3).split_whitespace().next() {
+        Some("credits") => Sharing::Credits,
+        Some("packets") => Sharing::Packets,
+        Some("queues") => Sharing::Queues,
+        Some("fluid") => Sharing::Fluid,
+        _ => Sharing::MaxMin,
+    }
+}
 
 /// Two tiers, with two equal ways between hosts of two leaves.
 const LEAF_SPINE: &str = "hosts n*
@@ -200,8 +222,11 @@ fn combination(cell: &Cell) -> Combination {
         },
         hosts: match text(cell, 7) {
             "groups" => HostsKind::Groups,
+            "adapters" => HostsKind::Adapters,
+            "adapters on one bus" => HostsKind::AdaptersOnOneBus,
             _ => HostsKind::Alike,
         },
+        sharing: sharing(cell),
     }
 }
 
@@ -229,12 +254,12 @@ fn cells() -> Vec<Cell> {
 }
 
 /// The pairs of values of two parts that meet in a cell. Hosts that differ meet each value of the
-/// other parts, whatever else that meets.
+/// other parts, and so do those of several adapters, whatever else that meets.
 fn pairs(cell: &Cell) -> impl Iterator<Item = (usize, usize, usize, usize)> + '_ {
     let hosts = PARTS.len() - 1;
     let others = match text(cell, hosts) {
-        "groups" => hosts..hosts + 1,
-        _ => 1..hosts,
+        "alike" => 1..hosts,
+        _ => hosts..hosts + 1,
     };
     others.flat_map(move |other| (0..other).map(move |one| (one, cell[one], other, cell[other])))
 }
@@ -410,6 +435,15 @@ host_timeout = "1 ms"
     if !has_frames {
         set.push(format!("hosts.nic={adapter}"));
     }
+    if hosts(cell) < HOSTS {
+        let buses = match self::text(cell, 7) {
+            "adapters" => "own",
+            _ => "shared",
+        };
+        let adapters = ["adapters=2", "adapter_choice=round-robin"];
+        set.extend(adapters.map(|it| format!("hosts.{it}")));
+        set.push(format!("hosts.buses={buses}"));
+    }
     if adapter == "rnic-gen4" && !has_frames {
         // Shorter than the run, and longer in all than queues at this load hold a message up: these
         // have no back pressure, and with 65,536 ns a connection may give up that lost nothing.
@@ -450,11 +484,12 @@ fn wanted(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
 
 /// Messages of a list, at a level.
 fn listed(cell: &Cell, until: Time) -> TrafficConfig {
+    let hosts = u64::from(hosts(cell));
     let messages: Vec<ListedMessage> = (0..120)
         .map(|number| ListedMessage {
             time: Time::from_microseconds(40 * number),
-            source: (number % 8) as u32,
-            target: ((number + 1 + number / 8 % 7) % 8) as u32,
+            source: (number % hosts) as u32,
+            target: ((number + 1 + number / hosts % (hosts - 1)) % hosts) as u32,
             bytes: (number * 977 % 6_000) as u32,
             // Some of them are sends, on the same VIs.
             operation: match number % 3 {
@@ -463,7 +498,7 @@ fn listed(cell: &Cell, until: Time) -> TrafficConfig {
             },
         })
         .collect();
-    let list = Arc::new(MessageList::new(&messages, HOSTS, 1).unwrap());
+    let list = Arc::new(MessageList::new(&messages, hosts as u32, 1).unwrap());
     TrafficConfig {
         reliability: level(cell),
         ..TrafficConfig::listed(list, Time::ZERO, until)
@@ -472,15 +507,16 @@ fn listed(cell: &Cell, until: Time) -> TrafficConfig {
 
 /// Rounds of computing, sending and receiving, at a level: some messages are asked for, some go in
 /// pieces, and every third is taken of whoever sent it.
-fn graph(cell: &Cell) -> TrafficConfig {
+fn graph(cell: &Cell, adapters: Adapters) -> TrafficConfig {
     const ROUNDS: u32 = 12;
-    let mut builder = Builder::new(HOSTS);
-    for rank in 0..HOSTS {
+    let ranks = hosts(cell);
+    let mut builder = Builder::new(ranks);
+    for rank in 0..ranks {
         let mut before = None;
         for round in 0..ROUNDS {
-            let away = 1 + round % (HOSTS - 1);
+            let away = 1 + round % (ranks - 1);
             let bytes = u64::from(round * 977 % 6_000);
-            let (to, from) = ((rank + away) % HOSTS, (rank + HOSTS - away) % HOSTS);
+            let (to, from) = ((rank + away) % ranks, (rank + ranks - away) % ranks);
             let any = if round % 3 == 0 { ANY } else { from };
             let compute = builder.add(Operation::compute(300_000)).unwrap();
             let sent = Operation::send(bytes, to).tagged(round);
@@ -500,9 +536,10 @@ fn graph(cell: &Cell) -> TrafficConfig {
         eager_bytes: 3_000,
         piece_bytes: 2_000,
         local: None,
+        adapters,
     };
     let graph = Arc::new(builder.finish());
-    let made = Application::new(graph, (HOSTS, 1), Placement::Scattered, protocol).unwrap();
+    let made = Application::new(graph, (ranks, 1), Placement::Scattered, protocol).unwrap();
     TrafficConfig {
         reliability: level(cell),
         ..TrafficConfig::of_application(Arc::new(made), Time::ZERO, Time::from_milliseconds(900))
@@ -518,7 +555,7 @@ fn traffic(cell: &Cell) -> Result<(), String> {
         config.traffic = listed(cell, config.run.until);
     }
     if text(cell, 0) == "graph" {
-        config.traffic = graph(cell);
+        config.traffic = graph(cell, config.hosts.adapters);
         config.run.until = config.traffic.stop;
     }
     let run = || {
@@ -631,6 +668,10 @@ fn what_the_table_refuses_is_refused_in_its_words() {
         let is_refused = |cell: &Cell| {
             Refusal::of(&combination(cell)).is_some_and(|it| it.reason == refusal.reason)
         };
+        // They are told of the study that they are to stand in.
+        if refusal.reason == Refusal::ONE_ADAPTER.reason {
+            continue;
+        }
         // Programs are told by their fabric.
         let is_own = |cell: &Cell| combination(cell).workload != Workload::Programs;
         let is_of_via = refusal.reason == Refusal::UNRELIABLE_READS.reason;
@@ -648,6 +689,13 @@ fn what_the_table_refuses_is_refused_in_its_words() {
                 ];
                 if combination(&cell).is_answered {
                     set.push("traffic.arrivals=ping-pong".to_owned());
+                }
+                if combination(&cell).hosts == HostsKind::AdaptersOnOneBus {
+                    let level = combination(&cell).sharing.name();
+                    set.push(format!("links.model={level}"));
+                    let hosts = ["network.hosts=4", "hosts.adapters=2"];
+                    let traffic = ["traffic.arrivals=window", "traffic.window=1"];
+                    set.extend(hosts.into_iter().chain(traffic).map(str::to_owned));
                 }
                 let set: Vec<Override> = set.into_iter().map(Override::fixed).collect();
                 let error = Study::load("two-hosts", &set).expect_err("it is refused");
