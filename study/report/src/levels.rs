@@ -27,6 +27,9 @@ pub use viaduct_cluster::levels::AGREE_WITHIN as LEVELS_AGREE_WITHIN;
 pub struct LevelRecord {
     /// The level: a value of `links.model`.
     pub level: String,
+    /// When the first of its runs came to a standstill (a deadlock, or operations that wait for
+    /// what never comes), microseconds; its figures are of the time before.
+    pub standstill_us: Option<f64>,
     /// Until all operations had ended, microseconds, of a graph of operations alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub makespan_us: Option<f64>,
@@ -195,6 +198,7 @@ impl LevelRecord {
         let level = cell.set.first().map_or("", |(_, level)| level);
         Self {
             level: level.to_owned(),
+            standstill_us: standstill_us(results),
             makespan_us: cell.application(|it| it.makespan_us),
             mean_us: cell.mean_us,
             p50_us: cell.latency(|latency| latency.p50),
@@ -213,6 +217,13 @@ impl LevelRecord {
             difference,
         }
     }
+}
+
+/// When the first of some runs stood still.
+fn standstill_us(results: &[RunResult]) -> Option<f64> {
+    let still = results.iter().filter(|run| run.ended.is_standstill());
+    let ends = still.map(|run| run.simulated.microseconds_f64());
+    ends.min_by(f64::total_cmp)
 }
 
 /// What a critical path went to.
@@ -321,7 +332,7 @@ pub fn levels_table(records: &[LevelRecord]) -> String {
     });
     let columns = (0..).zip(header);
     let columns = columns.map(|(number, title)| (title.to_owned(), number > 0));
-    aligned_table(columns.collect(), rows) + &pairs_line(records)
+    aligned_table(columns.collect(), rows) + &pairs_line(records) + &standstill_lines(records)
 }
 
 impl PairedDifference {
@@ -341,6 +352,18 @@ impl PairedDifference {
     }
 }
 
+/// Which rows are of the time before a standstill.
+fn standstill_lines(records: &[LevelRecord]) -> String {
+    let still = records.iter().filter_map(|record| {
+        let at = quantity(record.standstill_us?);
+        Some(format!(
+            "\n  `{}` stood still at {at} us: its row is of the time before\n",
+            record.level
+        ))
+    });
+    still.collect()
+}
+
 /// What the differences are of.
 fn pairs_line(records: &[LevelRecord]) -> String {
     let [first, others @ ..] = records else {
@@ -352,6 +375,8 @@ fn pairs_line(records: &[LevelRecord]) -> String {
     let level = &first.level;
     match differences.next() {
         None if others.is_empty() => String::new(),
+        // What no level has after that nobody can compare.
+        None if records.iter().any(|record| record.standstill_us.is_some()) => String::new(),
         None => "\n  no message was posted at the same time by two levels: what is posted here \
                  depends on what has arrived\n"
             .to_owned(),

@@ -113,3 +113,28 @@ fn what_cannot_be_compared_is_said() {
     let swept = said(&["four-hop"]);
     assert!(swept.contains("--set traffic.size=VALUE"), "{swept}");
 }
+
+#[test]
+fn a_level_that_stands_still_is_said_and_the_others_are_shown() {
+    let rings = "[run]\nuntil = \"20 ms\"\n[network]\ntopology = \"torus\"\ndimensions = [8]\n\
+                 hosts_per_switch = 2\n[links]\nmodel = \"credits\"\nrate = \"856 Mbit/s\"\n\
+                 frame_payload = \"1000 B\"\nchannel_classes = 1\nchannel_buffer = \"2048 B\"\n\
+                 [hosts]\nprepost = \"unlimited\"\n[traffic]\npattern = \"uniform\"\n\
+                 arrivals = \"window\"\nwindow = 8\nsize = \"30 KiB\"\n";
+    let folder = Folder::with("ring.toml", rings);
+    let compare = ["compare", "ring.toml", "--levels", "queues,credits"];
+    let output = folder.ended(2, &compare);
+    let (table, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(
+        said.contains("links.model = credits: deadlock at "),
+        "{said}"
+    );
+    assert!(table.contains("`credits` stood still at "), "{table}");
+    assert!(!table.contains("`queues` stood still"), "{table}");
+    assert!(!table.contains("depends on what has arrived"), "{table}");
+    let output = folder.ended(2, &[&compare[..], &["--json"]].concat());
+    let compared: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let still = |level: usize| compared["levels"][level]["standstill_us"].as_f64();
+    assert_eq!(still(0), None);
+    assert!((0.0..20_000.0).contains(&still(1).unwrap()), "{compared}");
+}
