@@ -128,6 +128,17 @@ def test_a_study_of_a_network_takes_settings_and_sweeps() -> None:
     assert other.digest != study.run().digest
 
 
+def test_a_preset_gives_what_a_network_leaves_out() -> None:
+    net = via.Network("a switch", nic="ideal")
+    net.links(net.hosts(2), net.switch(), latency="5 ns")
+    traffic = via.Traffic(size="4096 B", rate="1000/s", to=via.pairs([(0, 1)]))
+    assert "infiniband-edr" in via.network_models()
+    study = net.study(traffic, until="1 ms", set={"links.preset": "infiniband-edr"})
+    assert study["links.rate"] == "100 Gbit/s"
+    assert study["switches.delay"] == "90 ns"
+    assert study["links.propagation"] == study["links.host_propagation"] == "5 ns"
+
+
 def test_rates_that_are_not_usual_stay_with_their_links() -> None:
     net = via.Network("two floors")
     floors = net.switches(2)

@@ -475,6 +475,7 @@ impl Network {
         if rate_of(&usual, &topology).is_none()
             && !is_set(key::Links::rate)
             && !is_set(key::Links::signal_rate)
+            && !is_set(key::Links::preset)
         {
             let which = match topology.switch_link_count() {
                 0 => "links",
