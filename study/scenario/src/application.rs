@@ -326,12 +326,19 @@ impl Drawn<'_> {
             let told = told.at(traffic.operations_per_second.place());
             return Err(self.wrong(told.label("a number above 0 is expected")));
         }
+        // The sums of the programs are short: a ring would take a step for each rank.
+        let is_program = traffic.arrivals.known() == Some(ArrivalKind::Program);
+        let all_reduce = is_program.then_some(Algorithm::RecursiveDoubling);
         Ok(trace::Options {
             operations_per_second: each_second,
-            all_reduce: self.algorithm(&traffic.all_reduce, Collective::AllReduce)?,
-            all_gather: self.algorithm(&traffic.all_gather, Collective::AllGather)?,
-            reduce_scatter: self.algorithm(&traffic.reduce_scatter, Collective::ReduceScatter)?,
-            all_to_all: self.algorithm(&traffic.all_to_all, Collective::AllToAll)?,
+            all_reduce: self.algorithm(&traffic.all_reduce, Collective::AllReduce, all_reduce)?,
+            all_gather: self.algorithm(&traffic.all_gather, Collective::AllGather, None)?,
+            reduce_scatter: self.algorithm(
+                &traffic.reduce_scatter,
+                Collective::ReduceScatter,
+                None,
+            )?,
+            all_to_all: self.algorithm(&traffic.all_to_all, Collective::AllToAll, None)?,
             pieces: traffic.pieces.get()?,
             group_ranks: traffic.group_ranks.get()?,
             reduce_bytes_per_second: reduce_bytes_per_second(traffic)?,
@@ -339,14 +346,15 @@ impl Drawn<'_> {
         })
     }
 
-    /// The algorithm that a key names for a collective.
+    /// The algorithm that a key names for a collective; else the usual one, or the first there is.
     fn algorithm(
         &mut self,
         setting: &Setting<Algorithm>,
         collective: Collective,
+        usual: Option<Algorithm>,
     ) -> Result<Algorithm, Absent> {
         let all = collective.algorithms();
-        let chosen = setting.optional()?.unwrap_or(all[0]);
+        let chosen = setting.optional()?.or(usual).unwrap_or(all[0]);
         if all.contains(&chosen) {
             return Ok(chosen);
         }

@@ -616,7 +616,8 @@ section! {
             .otherwise("those that the traces describe"),
             when arrivals = ArrivalKind::Chakra;
         all_reduce: Setting<Algorithm> =
-            choice("how all-reduces of a trace or a program are done").otherwise("ring"),
+            choice("how all-reduces of a trace or a program are done")
+                .otherwise("ring; of a program recursive-doubling"),
             when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid | ArrivalKind::Program;
         all_gather: Setting<Algorithm> =
             choice("how its all-gathers are done").otherwise("ring"),

@@ -442,6 +442,13 @@ fn a_program_has_its_class_its_ranks_and_a_rate_of_operations() {
         (4, 2 * iteration)
     );
     assert_eq!(messages(&[rate, "traffic.ranks=1"]), (1, 0));
+    // Sums over all go by recursive doubling, two steps of four ranks, if nothing else is said.
+    let sums = |all_reduce: &[&'static str]| {
+        let program = [rate, "traffic.program=nas-ep"];
+        messages(&[&program[..], all_reduce].concat()).1
+    };
+    assert_eq!(sums(&[]), 3 * 4 * 2);
+    assert_eq!(sums(&["traffic.all_reduce=ring"]), 3 * 4 * 6);
     let study = load(&[rate, "traffic.iterations=1"]).unwrap();
     let again = parse_study(&study.resolved_toml()).unwrap();
     assert_eq!(digest(&study), digest(&again));
