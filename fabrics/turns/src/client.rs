@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use crate::seat::MESSAGE_BYTES_MAX;
 use crate::table::{SYMBOL, Table, VERSION};
+use crate::waited::Waited;
 
 /// This process as a client. What it does is done for the thread that calls.
 #[derive(Clone, Copy, Debug)]
@@ -112,12 +113,13 @@ impl Client {
         unsafe { (self.table.post)(request.as_ptr(), request.len()) };
     }
 
-    /// Waits on something real, such as a socket: tries until it is not in vain, each time another
-    /// has had the turn. None: the deadline, a simulated time, has come. The clock goes on to when
-    /// the try was made. `what` names the wait to people.
+    /// Waits on something real, such as a socket: tries until it is not in vain, each time `waited`
+    /// says so. None: the deadline, a simulated time, has come. The clock goes on to when the try
+    /// was made. `what` names the wait to people.
     pub fn foreign<R>(
         &self,
         what: &CStr,
+        waited: Waited<'_>,
         deadline: Option<u64>,
         mut try_again: impl FnMut() -> Option<R>,
     ) -> Option<R> {
@@ -126,10 +128,13 @@ impl Client {
             return Some(result);
         }
         let deadline = deadline.unwrap_or(u64::MAX);
+        let waited = waited.to_bytes();
         let mut again = false;
         loop {
-            // SAFETY: the name is a string.
-            if !unsafe { (self.table.foreign_wait)(what.as_ptr(), deadline, again) } {
+            let (bytes, length) = (waited.as_ptr(), waited.len());
+            let wait = self.table.foreign_wait;
+            // SAFETY: the name is a string, the bytes live until the call returns.
+            if !unsafe { wait(what.as_ptr(), deadline, again, bytes, length) } {
                 return None;
             }
             again = true;

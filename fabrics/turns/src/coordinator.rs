@@ -1,8 +1,10 @@
 //! Takes clients in, gives them the turn one by one, and drives the world between.
 
 mod counter;
+mod descriptors;
 mod listener;
 mod order;
+mod outside;
 mod processes;
 
 use std::collections::VecDeque;
@@ -12,11 +14,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::seat::{Reply, Request, TIME_MAX};
+use crate::waited::Told;
 use crate::world::{Outcome, Process, Thread, World};
 use counter::WithoutCounter;
+use descriptors::Descriptors;
 pub use listener::Stopper;
 use listener::{Event, Listener};
-use order::{Due, Key, Order, Step, Wait};
+use order::{Due, Key, Order, Real, Step, Wait};
+use outside::Outside;
 use processes::Processes;
 
 /// How long nothing may go on while clients wait for what is real, unless told otherwise.
@@ -42,6 +47,7 @@ pub struct Coordinator {
     hosts: u32,
     expected: Vec<processes::Expected>,
     clients_min: u32,
+    outside: Vec<i32>,
     patience: Duration,
 }
 
@@ -133,6 +139,7 @@ impl Coordinator {
             hosts: hosts.max(1),
             expected: Vec::new(),
             clients_min: 0,
+            outside: Vec::new(),
             patience: PATIENCE,
         })
     }
@@ -147,6 +154,12 @@ impl Coordinator {
     /// processes have ended.
     pub fn expect_clients(&mut self, count: u32) {
         self.clients_min = count;
+    }
+
+    /// Has time stand whenever this process, or one that it has started and that is no client, has
+    /// something to do about what clients have told it: whoever starts clients, such as `mpiexec`.
+    pub fn heed_outside(&mut self, pid: u32) {
+        self.outside.extend(i32::try_from(pid));
     }
 
     /// How long, in real time, nothing may go on while clients wait for what is real: 60 s.
@@ -176,6 +189,10 @@ impl Coordinator {
             now: 0,
             turns: 0,
             unseen_turns: 0,
+            descriptors: Descriptors::new()?,
+            descriptors_round: 0,
+            outside: Outside::new(self.outside),
+            is_outside_told: true,
             without_counter: WithoutCounter::new(),
         };
         run.gather()?;
@@ -197,6 +214,12 @@ struct Run<'world> {
     turns: u64,
     /// One after the other in which threads only asked the world.
     unseen_turns: u32,
+    /// Where clients wait, and the round in which they were looked at.
+    descriptors: Descriptors,
+    descriptors_round: u64,
+    outside: Outside,
+    /// Since they rested, clients may have told those outside something.
+    is_outside_told: bool,
     without_counter: WithoutCounter,
 }
 
@@ -228,10 +251,12 @@ impl Run<'_> {
     fn end_process(&mut self, ended: processes::Gone) {
         for thread in ended.threads {
             self.order.remove(thread);
+            self.descriptors.forget(thread);
         }
+        self.is_outside_told = true;
         if ended.clock.is_some() {
             // It gave the turn by ending.
-            self.order.next_round();
+            self.order.next_round(Some(ended.process));
             let host = ended.process.host;
             let at = ended.clock.unwrap_or(self.now);
             self.order.look(at, |other| other.host == host);
@@ -314,18 +339,22 @@ impl Run<'_> {
                 self.order.look(self.now, |other| other == process);
             }
             if self.world.has_rung() {
-                self.order.next_round();
+                self.order.next_round(None);
             }
             let first = self.order.first();
             if first.is_none() && self.processes.is_empty() {
                 return Ok(());
             }
             let target = first.map_or(u64::MAX, |key| key.at);
-            if target > self.now
-                && let Some(key) = self.order.to_try(None, false)
-            {
-                self.retry(key)?;
-                continue;
+            if target > self.now {
+                self.look_at_descriptors();
+                if let Some(key) = self.order.to_try() {
+                    self.retry(key)?;
+                    continue;
+                }
+                if self.has_outside_done() {
+                    continue;
+                }
             }
             if self.world.next_event().is_some_and(|at| at <= target) {
                 let reached = self.world.advance(target);
@@ -361,11 +390,11 @@ impl Run<'_> {
             }
             Due::Step(Step::End) => {
                 self.processes.free_seat(thread);
-                self.order.next_round();
+                self.order.next_round(Some(thread.process));
                 Ok(())
             }
             Due::Step(Step::Gone) => {
-                self.order.next_round();
+                self.order.next_round(Some(thread.process));
                 self.world.gone(thread.process, at);
                 Ok(())
             }
@@ -423,6 +452,7 @@ impl Run<'_> {
         };
         let mut steps = VecDeque::new();
         let mut is_seen = false;
+        self.descriptors.forget(thread);
         self.processes.set_holder(Some((thread, clock)));
         let asked = loop {
             self.turns += 1;
@@ -446,6 +476,7 @@ impl Run<'_> {
             clock = asked.clock;
             // Who sleeps, waits or ends is not taken to have only asked the world.
             is_seen |= asked.is_seen || asked.request != Request::Call;
+            self.is_outside_told |= asked.is_seen_outside;
             if asked.request == Request::Born {
                 self.await_birth(asked.until, clock)?;
                 reply = Reply::Granted;
@@ -465,7 +496,7 @@ impl Run<'_> {
             if self.unseen_turns <= UNSEEN_TURNS_MIN
                 || self.unseen_turns.is_multiple_of(UNSEEN_TURNS_BETWEEN)
             {
-                self.order.next_round();
+                self.order.next_round(Some(thread.process));
             }
             // What it has written is there for those that share memory with it.
             let host = thread.process.host;
@@ -473,7 +504,7 @@ impl Run<'_> {
         }
         self.newcomers(self.now);
         let (wait, until) = match request {
-            Request::Foreign | Request::Again => (self.order.tried(), until),
+            Request::Foreign | Request::Again => (self.waits_for(thread, &message), until),
             Request::Memory | Request::MemoryAgain => (Wait::Memory, None),
             Request::Call => {
                 steps.push_back((clock, Step::Call(message)));
@@ -491,6 +522,53 @@ impl Run<'_> {
         };
         self.order.put(thread, clock, steps, wait, until);
         Ok(was_in_vain)
+    }
+
+    /// What a thread waits for that has told it.
+    fn waits_for(&mut self, thread: Thread, told: &[u8]) -> Wait {
+        let what = match Told::from_bytes(told) {
+            Told::Anything => Real::Anybody,
+            Told::Process => Real::Process,
+            Told::Descriptors(list) => {
+                let process = self.processes.pidfd(thread.process);
+                let is_watched =
+                    process.is_some_and(|it| self.descriptors.watch(thread, it, &list));
+                if is_watched {
+                    Real::Descriptors
+                } else {
+                    Real::Anybody
+                }
+            }
+        };
+        self.order.tried(what)
+    }
+
+    /// Has those try that wait at descriptors which have something, once for each round.
+    fn look_at_descriptors(&mut self) {
+        if self.descriptors_round != self.order.round() {
+            self.descriptors_round = self.order.round();
+            for thread in self.descriptors.ready() {
+                self.order.has_come(thread);
+            }
+        }
+    }
+
+    /// Waits until those outside have done what they do about what clients have told them; true:
+    /// there was something, and they may have told clients something.
+    fn has_outside_done(&mut self) -> bool {
+        if self.outside.is_nobody() || !std::mem::take(&mut self.is_outside_told) {
+            return false;
+        }
+        let processes = &self.processes;
+        if !self.outside.await_rest(|pid| processes.is_client(pid)) {
+            self.processes.notice_once(
+                "a process that takes no part in the simulation and has started one that does \
+                 never rests: times may differ from run to run"
+                    .to_owned(),
+            );
+        }
+        self.order.next_round(None);
+        true
     }
 
     /// Until when a thread that gets the turn is alone: the next thing that anybody else does. If
@@ -550,8 +628,13 @@ impl Run<'_> {
     /// Nothing goes on but what is real: has all that wait for it try, and pauses.
     fn hold(&mut self, hold: &mut Hold) -> Result<(), RunError> {
         let heard = self.processes.bell().heard();
+        let ready = self.descriptors.ready();
+        if !ready.is_empty() {
+            self.order.next_round(None);
+            return Ok(());
+        }
         let mut after = None;
-        while let Some(key) = self.order.to_try(after, true) {
+        while let Some(key) = self.order.to_try_blindly(after) {
             if self.retry(key)? {
                 *hold = Hold::default();
                 return Ok(());

@@ -9,6 +9,7 @@
 //! - [`World`]: what is simulated, as the coordinator asks it
 //! - [`Coordinator`]: takes clients in, gives the turn, knows when nothing can go on
 //! - [`Client`]: a process's side: its clock, sleeping, calls of the world, waits on what is real
+//! - [`Waited`]: what such a wait is for
 //! - [`hosts`]: addresses of hosts, for sockets and for adapters
 //! - `seat`: the memory in which the two meet, one segment for each process, and what is believed
 //!   of it; `handshake`: how a process comes to have one
@@ -23,10 +24,16 @@
 //! # What is real
 //!
 //! Sockets, pipes and files stay the system's, and take no simulated time. A thread that would
-//! block there gives the turn and is asked, whenever another has done something there and before
-//! time goes on, to try again ([`Client::foreign`]). As only one thread runs, what another wrote is
-//! there when it looks: order and times are the same in every run. What others do there is known
-//! by [`Client::synchronise`]; what they do without is found some turns later.
+//! block there gives the turn and is asked, before time goes on, to try again when what it waits
+//! for may be there ([`Client::foreign`], [`Waited`]): when the coordinator finds something at one
+//! of its descriptors, of which it has duplicates meanwhile, or when another has done something. As
+//! only one thread runs, what another wrote is there when it looks: order and times are the same in
+//! every run. What others do there is known by [`Client::synchronise`]; what they do without is
+//! found some turns later.
+//!
+//! Processes that are no clients and that clients talk with, such as whoever started them, are
+//! given the real time that they need: when a client has told one something ([`tell_outside`]),
+//! time does not go on before all of them sleep ([`Coordinator::heed_outside`]).
 //!
 //! A thread that looks at memory in a loop makes no call at all. Whoever finds that out from
 //! outside of it, by a timer of the system, has it give the turn ([`await_memory`]) until something
@@ -51,14 +58,18 @@ pub mod hosts;
 mod own;
 mod seat;
 mod table;
+mod waited;
 mod world;
 
 pub use client::{Client, client};
 pub use coordinator::{Coordinator, Ended, RunError, Stopper, Waiting};
 pub use handshake::{HOST_VARIABLE, RANK_VARIABLES, SOCKET_VARIABLE};
-pub use own::{NewThread, activity, await_memory, forget, here, local, start, watch_waits};
+pub use own::{
+    NewThread, activity, await_memory, forget, here, local, start, tell_outside, watch_waits,
+};
 pub use seat::{MESSAGE_BYTES_MAX, TIME_MAX};
 pub use table::{Table, symbol};
+pub use waited::Waited;
 pub use world::{Outcome, Process, Thread, World};
 
 /// Has this thread, and what it starts from here on, run on the core that it is on.

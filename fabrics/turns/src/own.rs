@@ -19,7 +19,7 @@ use viaduct_processes::socket;
 
 use crate::client::Client;
 use crate::handshake::{Hello, PACKET_BYTES_MAX, SOCKET_VARIABLE, welcomed};
-use crate::seat::{BELL_BYTES, Bell, PROCESS_BYTES, Reply, Request, SEATS, Seat};
+use crate::seat::{BELL_BYTES, Bell, PROCESS_BYTES, Reply, Request, SEATS, Seat, seen};
 use crate::table::{Sink, Table, VERSION};
 
 /// How long a coordinator may take to welcome a client: it does so whatever else it waits for.
@@ -52,8 +52,8 @@ thread_local! {
     static IS_WAITING: Cell<bool> = const { Cell::new(false) };
     /// This thread's clock when it last did more than charge it.
     static CHARGES_SINCE: Cell<u64> = const { Cell::new(0) };
-    /// Since this thread last gave the turn it was before what others may see.
-    static IS_SEEN: Cell<bool> = const { Cell::new(true) };
+    /// Who may see what this thread has done since it last gave the turn: bits of `seen`.
+    static SEEN: Cell<u32> = const { Cell::new(seen::BY_CLIENTS) };
     /// Counts what this thread has done here.
     static ACTIVITY: Cell<u64> = const { Cell::new(0) };
     /// The count when it last waited for memory.
@@ -130,7 +130,7 @@ pub fn forget() {
     OWN.store(core::ptr::null_mut(), Ordering::Release);
     SEAT.set(0);
     IS_WAITING.set(false);
-    IS_SEEN.set(true);
+    SEEN.set(seen::BY_CLIENTS);
     AT_MEMORY.set(u64::MAX);
 }
 
@@ -215,7 +215,7 @@ fn wait(own: &Own, seat: Seat) {
 
 fn exchange(own: &Own, seat: Seat, request: Request, until: Option<u64>) -> Reply {
     IS_WAITING.set(true);
-    seat.set_seen(IS_SEEN.replace(false));
+    seat.set_seen(SEEN.replace(0));
     seat.give(request, until);
     own.bell.ring();
     wait(own, seat);
@@ -395,7 +395,14 @@ extern "C" fn charge(picoseconds: u64) {
 
 extern "C" fn synchronise() {
     catch_up();
-    IS_SEEN.set(true);
+    SEEN.set(SEEN.get() | seen::BY_CLIENTS);
+}
+
+/// Says that what this thread does before it next gives the turn may be seen outside of the
+/// simulation, by whoever started this process or is connected with it: time does not go on before
+/// those have done what they do about it.
+pub fn tell_outside() {
+    SEEN.set(SEEN.get() | seen::OUTSIDE);
 }
 
 /// Gives the turn if others are before this thread's clock.
@@ -471,14 +478,22 @@ unsafe extern "C" fn post(request: *const u8, length: usize) {
 
 /// # Safety
 ///
-/// `what` is a string.
-unsafe extern "C" fn foreign_wait(what: *const c_char, deadline: u64, again: bool) -> bool {
+/// `what` is a string; `waited` has `length` bytes.
+unsafe extern "C" fn foreign_wait(
+    what: *const c_char,
+    deadline: u64,
+    again: bool,
+    waited: *const u8,
+    length: usize,
+) -> bool {
     let Some((own, seat)) = running() else {
         // A handler that interrupts a wait has to wait by itself; nothing is known to it.
         return true;
     };
     // SAFETY: the caller's promise.
     seat.set_doing(unsafe { CStr::from_ptr(what) }.to_bytes());
+    // SAFETY: as above.
+    seat.put_message(unsafe { core::slice::from_raw_parts(waited, length) });
     let deadline = (deadline != u64::MAX).then_some(deadline);
     let request = if again {
         Request::Again
@@ -491,6 +506,6 @@ unsafe extern "C" fn foreign_wait(what: *const c_char, deadline: u64, again: boo
 extern "C" fn foreign_end() {
     if let Some((_, seat)) = running() {
         seat.set_clock(seat.clock().max(seat.now()));
-        IS_SEEN.set(true);
+        SEEN.set(SEEN.get() | seen::BY_CLIENTS);
     }
 }

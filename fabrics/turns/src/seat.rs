@@ -43,6 +43,14 @@ pub(crate) mod turn {
     pub(crate) const HELD: u32 = 3;
 }
 
+/// Bits of `seen`.
+pub(crate) mod seen {
+    /// Other clients.
+    pub(crate) const BY_CLIENTS: u32 = 1;
+    /// Processes outside of the simulation, such as whoever started this one.
+    pub(crate) const OUTSIDE: u32 = 2;
+}
+
 /// What a thread that gives the turn asks for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
@@ -90,7 +98,7 @@ struct Head {
     length: AtomicU32,
     /// Bytes of posts.
     posted: AtomicU32,
-    /// Whether the thread may have done what others see, but for its posts and its request.
+    /// Who may see what the thread has done, beside its posts and its request: [`seen`].
     seen: AtomicU32,
     /// The thread's own clock.
     clock: AtomicU64,
@@ -129,8 +137,11 @@ pub(crate) struct Asked {
     pub(crate) until: Option<u64>,
     /// It may have done something real that others wait for.
     pub(crate) is_seen: bool,
+    /// It may have told somebody outside of the simulation something.
+    pub(crate) is_seen_outside: bool,
     /// In order of their times, which are at most `clock`.
     pub(crate) posts: Vec<Post>,
+    /// Of a call its bytes, of a wait for something real what it is: `Waited::to_bytes`.
     pub(crate) message: Vec<u8>,
 }
 
@@ -268,9 +279,9 @@ impl Seat {
         Self::take(self.message(), length.min(MESSAGE_BYTES_MAX))
     }
 
-    /// Says whether the thread may have done something real that others wait for.
-    pub(crate) fn set_seen(&self, is_seen: bool) {
-        self.head().seen.store(is_seen.into(), Ordering::Relaxed);
+    /// Says by bits of [`seen`] who may see what the thread has done.
+    pub(crate) fn set_seen(&self, by: u32) {
+        self.head().seen.store(by, Ordering::Relaxed);
     }
 
     /// Gives the turn; whoever waits for it has yet to be woken.
@@ -342,20 +353,23 @@ impl Seat {
         }
         let until = head.until.load(Ordering::Relaxed);
         let posted = head.posted.load(Ordering::Relaxed) as usize;
-        let length = if request == Request::Call {
-            head.length.load(Ordering::Relaxed) as usize
-        } else {
-            0
+        let length = match request {
+            Request::Call | Request::Foreign | Request::Again => {
+                head.length.load(Ordering::Relaxed) as usize
+            }
+            _ => 0,
         };
         if posted.max(length) > MESSAGE_BYTES_MAX {
             return Err("its message is longer than the place for it");
         }
         let posts = parse_posts(&Self::take(self.posts(), posted), not_before, clock)?;
+        let seen = head.seen.load(Ordering::Relaxed);
         Ok(Asked {
             request,
             clock,
             until: (until != NEVER).then_some(until),
-            is_seen: head.seen.load(Ordering::Relaxed) != 0,
+            is_seen: seen & seen::BY_CLIENTS != 0,
+            is_seen_outside: seen & seen::OUTSIDE != 0,
             posts,
             message: Self::take(self.message(), length),
         })

@@ -3,7 +3,7 @@
 use core::ffi::{c_char, c_void};
 
 /// Counts changes of [`Table`].
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// A function that takes bytes of an answer.
 pub(crate) type Sink = unsafe extern "C" fn(context: *mut c_void, bytes: *const u8, length: usize);
@@ -27,9 +27,15 @@ pub struct Table {
         context: *mut c_void,
     ) -> bool,
     pub(crate) post: unsafe extern "C" fn(request: *const u8, length: usize),
-    /// Gives the turn, for the first time or `again`; true: try, false: it is `deadline`.
-    pub(crate) foreign_wait:
-        unsafe extern "C" fn(what: *const c_char, deadline: u64, again: bool) -> bool,
+    /// Gives the turn, for the first time or `again`; true: try, false: it is `deadline`. `waited`
+    /// is what `Waited::to_bytes` makes.
+    pub(crate) foreign_wait: unsafe extern "C" fn(
+        what: *const c_char,
+        deadline: u64,
+        again: bool,
+        waited: *const u8,
+        length: usize,
+    ) -> bool,
     /// The last try was not in vain.
     pub(crate) foreign_end: extern "C" fn(),
 }

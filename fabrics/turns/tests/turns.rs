@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use viaduct_turns::{
     Client, Coordinator, Ended, HOST_VARIABLE, NewThread, Outcome, Process, RunError,
-    SOCKET_VARIABLE, Thread, World,
+    SOCKET_VARIABLE, Thread, Waited, World,
 };
 
 /// Picoseconds.
@@ -65,6 +65,14 @@ const TESTS: &[Test] = &[
     (
         "who_asks_the_world_for_long_has_others_try_again_less_often",
         who_asks_the_world_for_long,
+    ),
+    (
+        "who_waits_at_a_descriptor_is_asked_when_it_has_something",
+        who_waits_at_a_descriptor,
+    ),
+    (
+        "time_stands_until_those_outside_have_answered",
+        those_outside_are_heeded,
     ),
     ("who_is_alone_needs_no_turn", who_is_alone_needs_no_turn),
     (
@@ -375,6 +383,20 @@ fn act(role: &str, words: &[String]) {
                 client.sleep_until(client.now() + US);
             }
             say(client, "slept");
+            if let Some(to) = words.first() {
+                client.synchronise();
+                write(to.parse().unwrap(), 3);
+            }
+        }
+        "asks" => {
+            for _ in 0..3 {
+                client.charge(US);
+                client.synchronise();
+                viaduct_turns::tell_outside();
+                write(number(0) as i32, b'\n');
+                let byte = read(client, number(1) as i32, None);
+                say(client, &format!("read {byte:?}"));
+            }
         }
         "clocks" => {
             let end = number(0) * US;
@@ -421,7 +443,8 @@ fn act(role: &str, words: &[String]) {
 }
 
 fn read(client: Client, descriptor: i32, deadline: Option<u64>) -> Option<u8> {
-    client.foreign(c"read", deadline, || {
+    let waited = [(descriptor, libc::POLLIN)];
+    client.foreign(c"read", Waited::Descriptors(&waited), deadline, || {
         let mut byte = 0_u8;
         // SAFETY: one byte has room.
         let got = unsafe { libc::read(descriptor, (&raw mut byte).cast(), 1) };
@@ -475,7 +498,9 @@ fn unknown_thread(client: Client) {
         say(client, "unknown");
         NewThread::end();
     });
-    client.foreign(c"join", None, || unknown.is_finished().then_some(()));
+    client.foreign(c"join", Waited::Anything, None, || {
+        unknown.is_finished().then_some(())
+    });
     say(client, "joined");
 }
 
@@ -509,7 +534,7 @@ fn forks(client: Client) {
     }
     NewThread::forked(child);
     say(client, "parent");
-    let status = client.foreign(c"wait", None, || {
+    let status = client.foreign(c"wait", Waited::Anything, None, || {
         let mut status = 0;
         // SAFETY: the number has room.
         let got = unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) };
@@ -827,6 +852,58 @@ fn time_stands() {
         "{:?}",
         clock.lines
     );
+}
+
+fn who_waits_at_a_descriptor() {
+    let (lines, ended) = well_each_time(|| {
+        let (from, to) = pipe();
+        vec![
+            ("reads", vec![inherited(from), "1".to_owned()]),
+            ("sleeps", vec![inherited(to)]),
+        ]
+    });
+    let wanted = "1000000000 host 0 process 0 thread 0: read Some(3)";
+    assert!(lines.iter().any(|line| line == wanted), "{lines:#?}");
+    // Those of the other, and few of its own.
+    assert!((1000..1020).contains(&ended.turns), "{}", ended.turns);
+}
+
+/// Somebody answers who is no client and takes some time over it, while another client would go on.
+fn those_outside_are_heeded() {
+    for _ in 0..3 {
+        let (question, to) = pipe();
+        let (from, answer) = pipe();
+        let (to, from) = (inherited(to), inherited(from));
+        let script = "while read line; do i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); done; \
+                      echo; done";
+        // SAFETY: the descriptor is ours.
+        let is_set = unsafe { libc::fcntl(question.as_raw_fd(), libc::F_SETFL, 0) };
+        assert_eq!(is_set, 0);
+        let mut outsider = Command::new("sh");
+        outsider.args(["-c", script]).stdin(question).stdout(answer);
+        let outsider = Outsider(outsider.spawn().unwrap());
+        let mut run = Run::new(&[("asks", &[&to, &from]), ("sleeps", &[])]);
+        run.coordinator.heed_outside(outsider.0.id());
+        let (clock, result, ended) = run.result();
+        assert!(ended.iter().all(|(code, _)| *code == Some(0)), "{ended:?}");
+        assert_eq!(result.unwrap().notices, Vec::<String>::new());
+        for round in 1..=3 {
+            let at = round * US;
+            let wanted = format!("{at} host 0 process 0 thread 0: read Some(10)");
+            let is_there = clock.lines.contains(&wanted);
+            assert!(is_there, "{wanted}: {:#?}", clock.lines);
+        }
+    }
+}
+
+/// Ends with the test, however that ends.
+struct Outsider(Child);
+
+impl Drop for Outsider {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 fn who_is_alone_needs_no_turn() {

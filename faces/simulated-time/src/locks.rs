@@ -7,14 +7,14 @@
 
 use core::ffi::{CStr, c_int, c_long, c_uint};
 use core::sync::atomic::{AtomicU32, Ordering};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use libc::{
     clockid_t, pthread_barrier_t, pthread_barrierattr_t, pthread_cond_t, pthread_condattr_t,
     pthread_mutex_t, pthread_rwlock_t, pthread_spinlock_t, sem_t, timespec,
 };
-use viaduct_turns::{Client, here};
+use viaduct_turns::{Client, Waited, here};
 
 use crate::clocks::{after, picoseconds};
 use crate::cost;
@@ -31,9 +31,11 @@ static CONDITIONS: Queues = Queues::new();
 static CONDITION_CLOCKS: Mutex<BTreeMap<usize, clockid_t>> = Mutex::new(BTreeMap::new());
 static FUTEXES: Queues = Queues::new();
 
-/// Takes what `attempt` takes: 0, or an error that is told; EBUSY: another thread has it.
+/// Takes what `attempt` takes: 0, or an error that is told; EBUSY: another thread has it, of this
+/// process if `waited` says so.
 fn take(
     what: &CStr,
+    waited: Waited<'_>,
     deadline: Option<u64>,
     real: impl FnOnce() -> c_int,
     attempt: impl Fn() -> c_int,
@@ -44,7 +46,7 @@ fn take(
     if result != libc::EBUSY {
         return result;
     }
-    let taken = client.foreign(what, deadline, || {
+    let taken = client.foreign(what, waited, deadline, || {
         let result = attempt();
         (result != libc::EBUSY).then_some(result)
     });
@@ -54,13 +56,14 @@ fn take(
 /// As [`take`], until a time on a clock, if that is one.
 fn take_until(
     what: &CStr,
+    waited: Waited<'_>,
     clock: clockid_t,
     time: *const timespec,
     real: impl FnOnce() -> c_int,
     attempt: impl Fn() -> c_int,
 ) -> c_int {
     match deadline(clock, time) {
-        Some(deadline) => take(what, Some(deadline), real, attempt),
+        Some(deadline) => take(what, waited, Some(deadline), real, attempt),
         None if here().is_none() => real(),
         None => libc::EINVAL,
     }
@@ -73,15 +76,39 @@ fn before_giving() {
     }
 }
 
+/// A mutex as it is laid out for programs: lock, count, owner, users, kind.
+///
+/// # Safety
+///
+/// It is one.
+unsafe fn words_of(mutex: *mut pthread_mutex_t) -> [c_int; 5] {
+    // SAFETY: the caller's promise.
+    unsafe { mutex.cast::<[c_int; 5]>().read() }
+}
+
+/// Who may give a mutex free: `PTHREAD_MUTEX_PSHARED_BIT` of its kind says that it may lie in
+/// memory of several processes.
+///
+/// # Safety
+///
+/// It is one.
+unsafe fn givers_of(mutex: *mut pthread_mutex_t) -> Waited<'static> {
+    const SHARED: c_int = 128;
+    // SAFETY: the caller's promise.
+    match unsafe { words_of(mutex) }[4] & SHARED {
+        0 => Waited::Process,
+        _ => Waited::Anything,
+    }
+}
+
 /// Whether a mutex would tell its owner that it has it.
 ///
 /// # Safety
 ///
 /// It is one.
 unsafe fn is_checked(mutex: *mut pthread_mutex_t) -> bool {
-    // As it is laid out for programs: lock, count, owner, users, kind.
     // SAFETY: the caller's promise.
-    let words = unsafe { core::slice::from_raw_parts(mutex.cast::<c_int>(), 5) };
+    let words = unsafe { words_of(mutex) };
     // SAFETY: it has no arguments.
     let own = unsafe { libc::gettid() };
     words[4] & 3 == libc::PTHREAD_MUTEX_ERRORCHECK && words[2] == own
@@ -107,7 +134,9 @@ pub unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_in
             },
         )
     };
-    take(c"pthread_mutex_lock", None, real, attempt)
+    // SAFETY: as above.
+    let waited = unsafe { givers_of(mutex) };
+    take(c"pthread_mutex_lock", waited, None, real, attempt)
 }
 
 /// In place of the C library's.
@@ -145,7 +174,10 @@ pub unsafe extern "C" fn pthread_mutex_clocklock(
     };
     // SAFETY: the caller's mutex.
     let attempt = || unsafe { real::pthread_mutex_trylock(mutex) };
-    take_until(c"pthread_mutex_timedlock", clock, time, real, attempt)
+    let what = c"pthread_mutex_timedlock";
+    // SAFETY: as above.
+    let waited = unsafe { givers_of(mutex) };
+    take_until(what, waited, clock, time, real, attempt)
 }
 
 /// In place of the C library's.
@@ -361,7 +393,7 @@ pub unsafe extern "C" fn sem_wait(semaphore: *mut sem_t) -> c_int {
     }
     // SAFETY: as above.
     let attempt = || unsafe { try_semaphore(semaphore) };
-    told(take(c"sem_wait", None, || 0, attempt))
+    told(take(c"sem_wait", Waited::Anything, None, || 0, attempt))
 }
 
 /// In place of the C library's.
@@ -396,7 +428,16 @@ pub unsafe extern "C" fn sem_clockwait(
     }
     // SAFETY: as above.
     let attempt = || unsafe { try_semaphore(semaphore) };
-    told(take_until(c"sem_timedwait", clock, time, || 0, attempt))
+    let what = c"sem_timedwait";
+    let real = || 0;
+    told(take_until(
+        what,
+        Waited::Anything,
+        clock,
+        time,
+        real,
+        attempt,
+    ))
 }
 
 /// In place of the C library's.
@@ -428,7 +469,13 @@ pub unsafe extern "C" fn pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t) -> c
             || real::pthread_rwlock_tryrdlock(lock),
         )
     };
-    take(c"pthread_rwlock_rdlock", None, real, attempt)
+    take(
+        c"pthread_rwlock_rdlock",
+        Waited::Anything,
+        None,
+        real,
+        attempt,
+    )
 }
 
 /// In place of the C library's.
@@ -445,7 +492,13 @@ pub unsafe extern "C" fn pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t) -> c
             || real::pthread_rwlock_trywrlock(lock),
         )
     };
-    take(c"pthread_rwlock_wrlock", None, real, attempt)
+    take(
+        c"pthread_rwlock_wrlock",
+        Waited::Anything,
+        None,
+        real,
+        attempt,
+    )
 }
 
 /// In place of the C library's.
@@ -466,7 +519,8 @@ pub unsafe extern "C" fn pthread_rwlock_timedrdlock(
         )
     };
     let what = c"pthread_rwlock_timedrdlock";
-    take_until(what, libc::CLOCK_REALTIME, time, real, attempt)
+    let clock = libc::CLOCK_REALTIME;
+    take_until(what, Waited::Anything, clock, time, real, attempt)
 }
 
 /// In place of the C library's.
@@ -487,7 +541,8 @@ pub unsafe extern "C" fn pthread_rwlock_timedwrlock(
         )
     };
     let what = c"pthread_rwlock_timedwrlock";
-    take_until(what, libc::CLOCK_REALTIME, time, real, attempt)
+    let clock = libc::CLOCK_REALTIME;
+    take_until(what, Waited::Anything, clock, time, real, attempt)
 }
 
 /// In place of the C library's.
@@ -500,6 +555,43 @@ pub unsafe extern "C" fn pthread_rwlock_unlock(lock: *mut pthread_rwlock_t) -> c
     before_giving();
     // SAFETY: the caller's argument.
     unsafe { real::pthread_rwlock_unlock(lock) }
+}
+
+/// Spin locks that only threads of this process have: they say nothing of that themselves.
+static OWN_SPIN_LOCKS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+fn own_spin_locks() -> std::sync::MutexGuard<'static, BTreeSet<usize>> {
+    OWN_SPIN_LOCKS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_spin_init(lock: *mut pthread_spinlock_t, shared: c_int) -> c_int {
+    if shared == libc::PTHREAD_PROCESS_PRIVATE {
+        own_spin_locks().insert(lock.addr());
+    } else {
+        own_spin_locks().remove(&lock.addr());
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { real::pthread_spin_init(lock, shared) }
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_spin_destroy(lock: *mut pthread_spinlock_t) -> c_int {
+    own_spin_locks().remove(&lock.addr());
+    // SAFETY: the caller's argument.
+    unsafe { real::pthread_spin_destroy(lock) }
 }
 
 /// In place of the C library's.
@@ -516,7 +608,11 @@ pub unsafe extern "C" fn pthread_spin_lock(lock: *mut pthread_spinlock_t) -> c_i
             || real::pthread_spin_trylock(lock),
         )
     };
-    take(c"pthread_spin_lock", None, real, attempt)
+    let waited = match own_spin_locks().contains(&lock.addr()) {
+        true => Waited::Process,
+        false => Waited::Anything,
+    };
+    take(c"pthread_spin_lock", waited, None, real, attempt)
 }
 
 /// In place of the C library's.

@@ -2,8 +2,11 @@
 
 use core::ffi::{CStr, c_int};
 
+use core::ffi::c_short;
+use std::os::fd::RawFd;
+
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
-use viaduct_turns::{Client, here};
+use viaduct_turns::{Client, Waited, here};
 
 use crate::clocks::{after, picoseconds};
 use crate::real::{self, errno, set_errno};
@@ -50,8 +53,15 @@ impl Limit {
     }
 }
 
-/// Has `look`, which says how much is there, look until something is, or the time is up.
-fn wait(client: Client, what: &CStr, limit: Limit, mut look: impl FnMut() -> c_int) -> c_int {
+/// Has `look`, which says how much is there, look until something is, or the time is up. It looks
+/// at these descriptors, for these events.
+fn wait(
+    client: Client,
+    what: &CStr,
+    limit: Limit,
+    descriptors: impl FnOnce() -> Vec<(RawFd, c_short)>,
+    mut look: impl FnMut() -> c_int,
+) -> c_int {
     let deadline = match limit {
         Limit::Wrong => {
             set_errno(libc::EINVAL);
@@ -67,13 +77,25 @@ fn wait(client: Client, what: &CStr, limit: Limit, mut look: impl FnMut() -> c_i
     }
     let deadline = deadline.map(|length| after(client, length));
     let error = errno();
-    let seen = client.foreign(what, deadline, || {
+    let descriptors = descriptors();
+    let waited = Waited::Descriptors(&descriptors);
+    let seen = client.foreign(what, waited, deadline, || {
         let seen = look();
         (seen != 0).then(|| (seen, errno()))
     });
     let (seen, error) = seen.unwrap_or((0, error));
     set_errno(error);
     seen
+}
+
+/// # Safety
+///
+/// There are so many entries.
+unsafe fn descriptors_of(entries: *const pollfd, count: nfds_t) -> Vec<(RawFd, c_short)> {
+    // SAFETY: the caller's promise.
+    let entry = |at| unsafe { *entries.add(at) };
+    let entries = (0..count as usize).map(entry);
+    entries.map(|entry| (entry.fd, entry.events)).collect()
 }
 
 /// In place of the C library's.
@@ -87,7 +109,10 @@ pub unsafe extern "C" fn poll(entries: *mut pollfd, count: nfds_t, timeout_ms: c
         // SAFETY: the caller's arguments.
         return unsafe { real::poll(entries, count, timeout_ms) };
     };
-    wait(client, c"poll", Limit::of_ms(timeout_ms), || {
+    // SAFETY: the caller's entries.
+    let descriptors = || unsafe { descriptors_of(entries, count) };
+    let limit = Limit::of_ms(timeout_ms);
+    wait(client, c"poll", limit, descriptors, || {
         // SAFETY: the caller's entries.
         unsafe { real::poll(entries, count, 0) }
     })
@@ -131,7 +156,9 @@ pub unsafe extern "C" fn ppoll(
     };
     // SAFETY: the caller's length.
     let limit = unsafe { Limit::of_timespec(timeout) };
-    wait(client, c"ppoll", limit, || {
+    // SAFETY: the caller's entries.
+    let descriptors = || unsafe { descriptors_of(entries, count) };
+    wait(client, c"ppoll", limit, descriptors, || {
         // SAFETY: the caller's entries and mask.
         unsafe { real::ppoll(entries, count, &raw const now, mask) }
     })
@@ -151,6 +178,23 @@ impl Sets {
         // SAFETY: the caller's promise.
         let given = places.map(|place| unsafe { place.as_ref() }.copied());
         Self { places, given }
+    }
+
+    /// What is in them, of so many.
+    fn descriptors(&self, count: c_int) -> Vec<(RawFd, c_short)> {
+        let events = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
+        let count = count.clamp(0, libc::FD_SETSIZE as c_int);
+        let wanted = |descriptor| {
+            let sets = self.given.iter().zip(events);
+            let events = sets.filter_map(|(set, events)| {
+                // SAFETY: the set has room for as many.
+                let is_in = unsafe { libc::FD_ISSET(descriptor, set.as_ref()?) };
+                is_in.then_some(events)
+            });
+            let events = events.fold(0, |all, one| all | one);
+            (events != 0).then_some((descriptor, events))
+        };
+        (0..count).filter_map(wanted).collect()
     }
 
     /// As they were.
@@ -183,7 +227,8 @@ pub unsafe extern "C" fn select(
     };
     // SAFETY: the caller's sets and length.
     let (sets, limit) = unsafe { (Sets::of([read, write, except]), Limit::of_timeval(timeout)) };
-    wait(client, c"select", limit, || {
+    let descriptors = || sets.descriptors(count);
+    wait(client, c"select", limit, descriptors, || {
         sets.restore();
         let mut now = timeval {
             tv_sec: 0,
@@ -218,7 +263,8 @@ pub unsafe extern "C" fn pselect(
         tv_sec: 0,
         tv_nsec: 0,
     };
-    wait(client, c"pselect", limit, || {
+    let descriptors = || sets.descriptors(count);
+    wait(client, c"pselect", limit, descriptors, || {
         sets.restore();
         // SAFETY: the caller's sets and mask.
         unsafe { real::pselect(count, read, write, except, &raw const now, mask) }
@@ -258,7 +304,9 @@ pub unsafe extern "C" fn epoll_pwait(
         // SAFETY: the caller's arguments.
         return unsafe { real::epoll_pwait(epoll, events, count, timeout_ms, mask) };
     };
-    wait(client, c"epoll_wait", Limit::of_ms(timeout_ms), || {
+    let limit = Limit::of_ms(timeout_ms);
+    let descriptors = || vec![(epoll, libc::POLLIN)];
+    wait(client, c"epoll_wait", limit, descriptors, || {
         // SAFETY: the caller's room and mask.
         unsafe { real::epoll_pwait(epoll, events, count, 0, mask) }
     })

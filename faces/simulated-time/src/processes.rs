@@ -5,7 +5,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use libc::{pid_t, rusage, siginfo_t};
-use viaduct_turns::{Client, here};
+use viaduct_turns::{Client, Waited, here};
 
 use crate::counter;
 use crate::real::{self, errno, set_errno};
@@ -195,7 +195,7 @@ fn wait<R: PartialEq + From<u8> + Copy>(
     if seen != R::from(0) || does_not_wait {
         return seen;
     }
-    let seen = client.foreign(c"wait", None, || {
+    let seen = client.foreign(c"wait", Waited::Anything, None, || {
         let seen = look();
         (seen != R::from(0)).then(|| (seen, errno()))
     });

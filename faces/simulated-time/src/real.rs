@@ -297,6 +297,8 @@ real! {
         time: *const libc::timespec
     ) -> c_int;
     fn pthread_rwlock_unlock(lock: *mut libc::pthread_rwlock_t) -> c_int;
+    fn pthread_spin_init(lock: *mut libc::pthread_spinlock_t, shared: c_int) -> c_int;
+    fn pthread_spin_destroy(lock: *mut libc::pthread_spinlock_t) -> c_int;
     fn pthread_spin_lock(lock: *mut libc::pthread_spinlock_t) -> c_int;
     fn pthread_spin_trylock(lock: *mut libc::pthread_spinlock_t) -> c_int;
     fn pthread_spin_unlock(lock: *mut libc::pthread_spinlock_t) -> c_int;

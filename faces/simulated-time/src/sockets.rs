@@ -4,11 +4,11 @@ use core::ffi::{c_int, c_void};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use libc::{sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
-use viaduct_turns::{Client, here, hosts};
+use viaduct_turns::{Client, Waited, here, hosts};
 
 use crate::clocks::after;
 use crate::real::{self, errno, set_errno};
-use crate::transfers::{before_call, is_nonblocking};
+use crate::transfers::{before_call, is_nonblocking, tell_at};
 
 /// How long, in simulated time, a host that nobody listens on may take to listen: programs of all
 /// hosts begin at once, which people would begin one after the other.
@@ -235,7 +235,7 @@ fn connect_host(
         return unsafe { real::connect(descriptor, address, length) };
     }
     let deadline = after(client, LISTEN_LIMIT_PS);
-    match client.foreign(c"connect", Some(deadline), attempt) {
+    match client.foreign(c"connect", Waited::Anything, Some(deadline), attempt) {
         Some((result, error)) => {
             set_errno(error);
             result
@@ -256,6 +256,7 @@ fn connect_host(
 pub unsafe extern "C" fn shutdown(descriptor: c_int, how: c_int) -> c_int {
     if let Some(client) = here() {
         before_call(client);
+        tell_at(descriptor);
     }
     // SAFETY: it takes numbers.
     unsafe { real::shutdown(descriptor, how) }
@@ -271,6 +272,7 @@ pub unsafe extern "C" fn close(descriptor: c_int) -> c_int {
     // The peer sees the end of a socket or pipe: at its time, which a close does not cost.
     if let Some(client) = here() {
         client.synchronise();
+        tell_at(descriptor);
     }
     // SAFETY: it takes a number.
     unsafe { real::close(descriptor) }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use libc::{clockid_t, pthread_attr_t, pthread_key_t, pthread_t, timespec};
-use viaduct_turns::{Client, NewThread, here};
+use viaduct_turns::{Client, NewThread, Waited, here};
 
 use crate::clocks::simulated;
 use crate::cost;
@@ -163,7 +163,10 @@ fn await_end(client: Client, thread: pthread_t, deadline: Option<u64>) -> bool {
         return true;
     };
     let look = || has_ended.load(Ordering::Relaxed).then_some(());
-    client.foreign(c"pthread_join", deadline, look).is_some()
+    let what = c"pthread_join";
+    client
+        .foreign(what, Waited::Process, deadline, look)
+        .is_some()
 }
 
 /// Joins a thread that has ended, or is not known.
@@ -285,7 +288,9 @@ impl Queues {
         }
         before();
         let look = || ticket.load(Ordering::Relaxed).then_some(());
-        let was_called = client.foreign(what, deadline, look).is_some();
+        let was_called = client
+            .foreign(what, Waited::Process, deadline, look)
+            .is_some();
         if !was_called {
             self.edit(address, |queue| {
                 queue

@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_int, c_short, c_void};
 
 use libc::{iovec, msghdr, sockaddr, socklen_t};
-use viaduct_turns::{Client, here};
+use viaduct_turns::{Client, Waited, here, tell_outside};
 
 use crate::clocks::{after, picoseconds};
 use crate::cost;
@@ -17,6 +17,19 @@ const PIPE_BYTES: usize = libc::PIPE_BUF;
 pub(crate) fn before_call(client: Client) {
     client.charge(cost::SYSTEM_CALL);
     client.synchronise();
+}
+
+/// As [`before_call`], when the call may be seen at the other end of a descriptor.
+fn before_telling(client: Client, descriptor: c_int) {
+    before_call(client);
+    tell_at(descriptor);
+}
+
+/// What is done at a socket or a pipe may be seen outside of the simulation.
+pub(crate) fn tell_at(descriptor: c_int) {
+    if matches!(kind_of(descriptor), Some(libc::S_IFSOCK | libc::S_IFIFO)) {
+        tell_outside();
+    }
 }
 
 pub(crate) fn is_nonblocking(descriptor: c_int) -> bool {
@@ -76,7 +89,8 @@ fn wait(client: Client, what: &CStr, descriptor: c_int, events: c_short) -> bool
     }
     let error = errno();
     let deadline = limit(client, descriptor, events);
-    let is_there = client.foreign(what, deadline, || {
+    let waited = [(descriptor, events)];
+    let is_there = client.foreign(what, Waited::Descriptors(&waited), deadline, || {
         is_ready(descriptor, events).then_some(())
     });
     set_errno(if is_there.is_some() {
@@ -317,7 +331,7 @@ pub unsafe extern "C" fn writev(descriptor: c_int, parts: *const iovec, count: c
         // SAFETY: the caller's arguments.
         return unsafe { real::writev(descriptor, parts, count) };
     };
-    before_call(client);
+    before_telling(client, descriptor);
     let wanted = usize::try_from(count).is_ok_and(|count| count <= PARTS_MAX);
     if is_nonblocking(descriptor) || !wanted || (parts.is_null() && count > 0) {
         // SAFETY: the caller's arguments.
@@ -364,12 +378,19 @@ pub unsafe extern "C" fn writev(descriptor: c_int, parts: *const iovec, count: c
 const PARTS_MAX: usize = 1024;
 
 fn is_pipe(descriptor: c_int) -> bool {
+    kind_of(descriptor) == Some(libc::S_IFIFO)
+}
+
+/// What kind of file a descriptor is, by its bits of `st_mode`.
+fn kind_of(descriptor: c_int) -> Option<libc::mode_t> {
+    let error = errno();
     // SAFETY: a status of zeros is one, and has room.
-    unsafe {
+    let (result, status) = unsafe {
         let mut status: libc::stat64 = core::mem::zeroed();
-        libc::fstat64(descriptor, &raw mut status) == 0
-            && status.st_mode & libc::S_IFMT == libc::S_IFIFO
-    }
+        (libc::fstat64(descriptor, &raw mut status), status)
+    };
+    set_errno(error);
+    (result == 0).then_some(status.st_mode & libc::S_IFMT)
 }
 
 /// In place of the C library's.
@@ -428,7 +449,7 @@ pub unsafe extern "C" fn sendmsg(descriptor: c_int, message: *const msghdr, flag
         // SAFETY: the caller's arguments.
         return unsafe { real::sendmsg(descriptor, message, flags) };
     };
-    before_call(client);
+    before_telling(client, descriptor);
     if message.is_null() || flags & libc::MSG_DONTWAIT != 0 || is_nonblocking(descriptor) {
         // SAFETY: the caller's arguments.
         return unsafe { real::sendmsg(descriptor, message, flags) };
@@ -496,7 +517,8 @@ unsafe fn send_all(
 /// more than what it says to a poll.
 fn wait_to_send(client: Client, what: &CStr, descriptor: c_int) -> bool {
     let deadline = limit(client, descriptor, libc::POLLOUT);
-    let is_there = client.foreign(what, deadline, || {
+    let waited = [(descriptor, libc::POLLOUT)];
+    let is_there = client.foreign(what, Waited::Descriptors(&waited), deadline, || {
         is_ready(descriptor, libc::POLLOUT).then_some(())
     });
     if is_there.is_none() {

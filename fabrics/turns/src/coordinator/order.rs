@@ -29,9 +29,20 @@ pub(super) enum Wait {
     /// An answer of the world.
     World,
     /// Something real, which it has tried in this round ([`Order::next_round`]).
-    Foreign { tried: u64 },
+    Foreign { what: Real, tried: u64 },
     /// What is written into memory.
     Memory,
+}
+
+/// What may end a wait for something real.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Real {
+    /// Anybody who has had the turn.
+    Anybody,
+    /// A thread of the same process that has had the turn.
+    Process,
+    /// What [`Order::has_come`] is told.
+    Descriptors,
 }
 
 /// In order of this it is the turn of what is to be done.
@@ -66,6 +77,11 @@ pub(super) struct Order {
     keys: BTreeSet<Key>,
     /// Those that wait for something real, by their clocks.
     foreign: BTreeSet<Key>,
+    /// Those of them that anybody's turn may end the wait of, and those that their own process's.
+    of_anybody: BTreeSet<Key>,
+    of_process: BTreeSet<(Process, Key)>,
+    /// Those that are to try again.
+    due: BTreeSet<Key>,
     /// Those that wait for what is written into memory.
     looking: BTreeSet<Thread>,
     round: u64,
@@ -100,12 +116,20 @@ impl Order {
             return;
         };
         let first = pending.steps.front().map(|(at, _)| *at);
-        let waits = matches!(pending.wait, Wait::Foreign { .. }) && first.is_none();
         let until = pending.until.map(|until| until.max(pending.clock));
         pending.key = first.or(until).map(|at| Key { at, thread });
-        if waits {
+        if let Wait::Foreign { what, tried } = pending.wait
+            && first.is_none()
+        {
             let at = pending.clock;
-            self.foreign.insert(Key { at, thread });
+            let key = Key { at, thread };
+            self.foreign.insert(key);
+            match what {
+                Real::Anybody if tried != self.round => self.due.extend([key]),
+                Real::Anybody => self.of_anybody.extend([key]),
+                Real::Process => self.of_process.extend([(thread.process, key)]),
+                Real::Descriptors => {}
+            }
         }
         if pending.wait == Wait::Memory && first.is_none() {
             self.looking.insert(thread);
@@ -124,10 +148,15 @@ impl Order {
         if let Some(key) = pending.key {
             self.keys.remove(&key);
         }
-        self.foreign.remove(&Key {
+        let key = Key {
             at: pending.clock,
             thread,
-        });
+        };
+        if self.foreign.remove(&key) {
+            self.of_anybody.remove(&key);
+            self.of_process.remove(&(thread.process, key));
+            self.due.remove(&key);
+        }
         self.looking.remove(&thread);
     }
 
@@ -169,28 +198,64 @@ impl Order {
         true
     }
 
-    /// Somebody has had the turn: what others wait for may be there.
-    pub(super) fn next_round(&mut self) {
+    /// Somebody has had the turn, a thread of a process or none of one: what others wait for may be
+    /// there.
+    pub(super) fn next_round(&mut self, of: Option<Process>) {
         self.round += 1;
+        self.due.append(&mut self.of_anybody);
+        let Some(process) = of else { return };
+        while let Some(waiting) = self
+            .of_process
+            .iter()
+            .find(|(other, _)| *other == process)
+            .copied()
+        {
+            self.of_process.remove(&waiting);
+            self.due.insert(waiting.1);
+        }
+    }
+
+    /// Counts [`Order::next_round`].
+    pub(super) const fn round(&self) -> u64 {
+        self.round
     }
 
     /// Marks what a thread now waits for as tried.
-    pub(super) fn tried(&self) -> Wait {
-        Wait::Foreign { tried: self.round }
+    pub(super) const fn tried(&self, what: Real) -> Wait {
+        Wait::Foreign {
+            what,
+            tried: self.round,
+        }
     }
 
-    /// The first of those that wait for something real and have not tried since somebody had the
-    /// turn; with `again`, the first behind `after` whether it has or not.
-    pub(super) fn to_try(&self, after: Option<Key>, again: bool) -> Option<Key> {
+    /// A descriptor has something at which a thread waits: it is to try, unless it has in vain
+    /// since somebody had the turn.
+    pub(super) fn has_come(&mut self, thread: Thread) {
+        let Some(pending) = self.threads.get(&thread) else {
+            return;
+        };
+        let at = pending.clock;
+        let key = Key { at, thread };
+        let is_new = pending.wait != self.tried(Real::Descriptors);
+        if is_new && self.foreign.contains(&key) {
+            self.due.insert(key);
+        }
+    }
+
+    /// The first of those that wait for something real and are to try.
+    pub(super) fn to_try(&self) -> Option<Key> {
+        self.due.first().copied()
+    }
+
+    /// The first behind `after` of those that nothing tells when to try.
+    pub(super) fn to_try_blindly(&self, after: Option<Key>) -> Option<Key> {
         let mut keys = self.foreign.iter().copied();
         keys.find(|key| {
-            let wait = self.threads.get(&key.thread).map(|pending| pending.wait);
-            let is_new = wait != Some(self.tried());
-            if again {
-                after.is_none_or(|after| *key > after)
-            } else {
-                is_new
-            }
+            let pending = self.threads.get(&key.thread);
+            let is_told = pending.is_some_and(
+                |it| matches!(it.wait, Wait::Foreign { what, .. } if what != Real::Anybody),
+            );
+            !is_told && after.is_none_or(|after| *key > after)
         })
     }
 
@@ -324,17 +389,46 @@ mod tests {
     fn who_waits_for_something_real_tries_once_a_round() {
         let mut order = Order::default();
         let (first, second) = (thread(0, 0, 0), thread(1, 1, 0));
-        order.put(second, 7, VecDeque::new(), order.tried(), None);
-        order.put(first, 8, VecDeque::new(), order.tried(), None);
-        assert!(order.to_try(None, false).is_none());
-        order.next_round();
-        let key = order.to_try(None, false).unwrap();
+        let real = Real::Anybody;
+        order.put(second, 7, VecDeque::new(), order.tried(real), None);
+        order.put(first, 8, VecDeque::new(), order.tried(real), None);
+        assert!(order.to_try().is_none());
+        order.next_round(None);
+        let key = order.to_try().unwrap();
         assert_eq!(key.thread, second);
         assert_eq!(order.take_foreign(second), Some((7, None)));
-        order.put(second, 7, VecDeque::new(), order.tried(), None);
-        assert_eq!(order.to_try(None, false).unwrap().thread, first);
-        let again = order.to_try(None, true).unwrap();
+        order.put(second, 7, VecDeque::new(), order.tried(real), None);
+        assert_eq!(order.to_try().unwrap().thread, first);
+        let again = order.to_try_blindly(None).unwrap();
         assert_eq!(again.thread, second);
-        assert_eq!(order.to_try(Some(again), true).unwrap().thread, first);
+        assert_eq!(order.to_try_blindly(Some(again)).unwrap().thread, first);
+    }
+
+    #[test]
+    fn who_waits_for_its_own_process_or_a_descriptor_tries_when_that_may_be_there() {
+        let mut order = Order::default();
+        let (at_lock, at_socket) = (thread(0, 0, 0), thread(1, 1, 0));
+        let waits = |order: &mut Order, thread, what| {
+            order.put(thread, 7, VecDeque::new(), order.tried(what), None);
+        };
+        waits(&mut order, at_lock, Real::Process);
+        waits(&mut order, at_socket, Real::Descriptors);
+        order.next_round(Some(at_socket.process));
+        order.next_round(None);
+        assert!(order.to_try().is_none() && order.to_try_blindly(None).is_none());
+        order.next_round(Some(at_lock.process));
+        assert_eq!(order.to_try().unwrap().thread, at_lock);
+        order.take_foreign(at_lock);
+        order.has_come(at_socket);
+        assert_eq!(order.to_try().unwrap().thread, at_socket);
+        // One that has just tried in vain does so again when somebody has had the turn.
+        order.take_foreign(at_socket);
+        waits(&mut order, at_socket, Real::Descriptors);
+        order.has_come(at_socket);
+        assert!(order.to_try().is_none());
+        order.next_round(None);
+        order.has_come(at_socket);
+        order.remove(at_socket);
+        assert!(order.to_try().is_none());
     }
 }

@@ -294,6 +294,17 @@ impl Processes {
         process
     }
 
+    /// Whether a process is a client, or wants to be one.
+    pub(super) fn is_client(&self, pid: i32) -> bool {
+        self.clients.keys().any(|process| process.pid == pid)
+            || self.strangers.iter().any(|it| it.connected.pid == pid)
+    }
+
+    /// What stands for a client in calls of the system.
+    pub(super) fn pidfd(&self, process: Process) -> Option<&OwnedFd> {
+        self.clients.get(&process)?.connected.pidfd.as_ref()
+    }
+
     pub(super) fn is_alive(&self, process: Process) -> bool {
         self.clients.contains_key(&process)
     }

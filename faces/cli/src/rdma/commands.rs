@@ -114,6 +114,8 @@ impl<'a> Commands<'a> {
             let number = children.start(command, &program.words[0], host)?;
             if host.is_some() {
                 coordinator.expect_process(number);
+            } else {
+                coordinator.heed_outside(number);
             }
         }
         if let Some(ranks) = self.ranks {

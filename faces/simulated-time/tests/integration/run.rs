@@ -45,10 +45,14 @@ pub(crate) fn library() -> &'static Path {
     LIBRARY.get_or_init(|| {
         let test = std::env::current_exe().unwrap();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/link-verbs.sh");
-        let folder = scratch().join("lib");
+        // Another process of these tests may do the same, and use it.
+        let own = scratch().join(format!("lib.{}", std::process::id()));
         let mut link = Command::new(script);
-        run(link.arg(test.parent().unwrap()).arg(&folder).arg("time"));
-        folder.join("libviaduct-time.so")
+        run(link.arg(test.parent().unwrap()).arg(&own).arg("time"));
+        let library = scratch().join("libviaduct-time.so");
+        std::fs::rename(own.join("libviaduct-time.so"), &library).unwrap();
+        std::fs::remove_dir_all(own).unwrap();
+        library
     })
 }
 
@@ -56,8 +60,10 @@ pub(crate) fn library() -> &'static Path {
 pub(crate) fn program(name: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));
     let program = scratch().join(name);
-    // Tests that want the same program may build it at the same time, and run it.
-    let own = scratch().join(format!("{name}.{:?}", std::thread::current().id()));
+    // Tests that want the same program may build it at the same time, and run it, in this process
+    // or another.
+    let thread = std::thread::current().id();
+    let own = scratch().join(format!("{name}.{}.{thread:?}", std::process::id()));
     let mut command = Command::new(compiler(false));
     command.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"]);
     run(command.arg(source).arg("-lpthread").arg("-o").arg(&own));

@@ -112,7 +112,7 @@ fn loops_that_make_no_call_end_when_others_write() {
 #[test]
 fn a_computation_taken_for_such_a_loop_is_told() {
     let (result, ended) = once(&program("threads"), &[&["computes"]], |_| {});
-    assert_eq!(ended, [(true, "4999999950000000 at 25\n".to_owned())]);
+    assert_eq!(ended, [(true, "1000000000 at 25\n".to_owned())]);
     let notices = result.unwrap().notices;
     assert!(
         notices[0].contains("was taken for a wait for memory"),
