@@ -275,6 +275,14 @@ impl<C: Carrier> Notices<C> {
         Ok(taken)
     }
 
+    /// Whether [`Notices::take`] would find something or have an error to tell.
+    #[must_use]
+    pub fn has_something(&mut self, key: Key) -> bool {
+        self.queue(key).map_or(true, |queue| {
+            !queue.completions.is_empty() || queue.completions.has_ended()
+        })
+    }
+
     /// Takes the oldest completion, if there is one.
     ///
     /// # Errors

@@ -88,6 +88,9 @@ const COMPLETIONS_MAX: u32 = 1024;
 pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec<u8> {
     let mut bytes = Vec::new();
     let into = &mut bytes;
+    if !matches!(request, Request::Poll { .. }) {
+        asker.looks.interrupt();
+    }
     match request {
         Request::Describe => put_answer(&describe(process), into),
         Request::Open { sockets } => put_answer(&open(process, asker, sockets), into),
@@ -303,8 +306,9 @@ fn poll(process: &Process, looks: &Looks, queue: Key, most: u32) -> Result<Vec<C
     let mut found = vec![Completion::default(); most];
     let now = process.time();
     let place = Place::Completions(queue);
-    let often = looks.next(place, now);
-    let count = CompletionQueue::of(process, queue).poll_often(&mut found, often)?;
+    let (often, beside) = looks.next(place, now);
+    let beside: Vec<Key> = beside.into_iter().filter_map(Place::completions).collect();
+    let count = CompletionQueue::of(process, queue).poll_often(&mut found, often, &beside)?;
     found.truncate(count);
     looks.note(place, now, process.time(), count > 0);
     Ok(found)

@@ -279,7 +279,7 @@ fn done(
     queue: Queue,
 ) -> Result<Found> {
     let (place, now) = (Place::of_vi(vi, queue), process.time());
-    let found = fabric.done(vi, queue, asker.looks.next(place, now))?;
+    let found = fabric.done(vi, queue, asker.looks.next_of_one(place, now))?;
     let is_found = found != Done::NotDone;
     asker.looks.note(place, now, process.time(), is_found);
     Ok(asker.found(found))
@@ -293,7 +293,7 @@ fn entry_done(
     queue: CompletionQueueHandle,
 ) -> Result<Option<CompletionEntry>> {
     let (place, now) = (Place::Entries(queue), process.time());
-    let found = fabric.entry_done(queue, asker.looks.next(place, now))?;
+    let found = fabric.entry_done(queue, asker.looks.next_of_one(place, now))?;
     let is_found = found.is_some();
     asker.looks.note(place, now, process.time(), is_found);
     Ok(found)

@@ -45,6 +45,15 @@ const QUESTION: Time = Time::from_picoseconds(10_000);
 /// The longest pause of a program that looks in a loop.
 const RELAX_MAX: Time = Time::from_picoseconds(20_000_000);
 
+/// Looks of a program's loop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Looks {
+    /// How many, at all places together.
+    pub(crate) count: u64,
+    /// At how many places, one after the other.
+    pub(crate) places: u64,
+}
+
 /// A turn of a loop that looks, of which half passes until something that comes is seen.
 fn turn_of(half: Time) -> Time {
     (half + half).max(QUESTION)
@@ -426,10 +435,12 @@ impl Process {
     /// something comes meanwhile. What is found, in so many pieces, is taken: in what time.
     ///
     /// A loop of so many such looks, between which the program does nothing, is one call: what it
-    /// finds, and when, is what that many calls would.
+    /// finds, and when, is what that many calls would. Where the loop looks at other places, too,
+    /// it ends when there is something in one of them, which `is_beside` tells.
     pub(crate) fn glance<T>(
         &self,
-        looks: u64,
+        looks: Looks,
+        mut is_beside: impl FnMut(&mut Cluster) -> bool,
         mut look: impl FnMut(&mut Cluster) -> Option<(T, u64)>,
     ) -> Option<(T, Take)> {
         let mut cluster = self.shared.lock();
@@ -443,16 +454,37 @@ impl Process {
         if !may_block() {
             return None;
         }
-        let mut left = looks.max(1);
-        while left > 0 {
+        let turn = turn_of(model.polling_delay);
+        let places = looks.places.max(1);
+        let mut left = match is_beside(&mut cluster) {
+            true => 1,
+            false => looks.count.max(1),
+        };
+        // The place that the next look is at: 0 is this one, at which the loop ends.
+        let mut place = 0;
+        while left > 0 || place != 1 % places {
             let from = cluster.now();
-            let notice = self.turns(&mut cluster, model.polling_delay, left);
+            let more = left.max((places + 1 - place) % places).max(1);
+            let notice = self.turns(&mut cluster, model.polling_delay, more);
+            let gone = (cluster.now() - from).picoseconds();
+            let ended = gone.div_ceil(turn.picoseconds()).max(1);
+            // Something that came has ended this look, and the next begins there.
+            let last = (place + ended - 1) % places;
             if let Some((seen, pieces)) = look(&mut cluster) {
                 let reap = model.reap.saturating_mul(pieces);
+                let notice = match last {
+                    0 => notice,
+                    // Looks at other places are between, and then it is there.
+                    last => turn.saturating_mul(places - 1 - last),
+                };
                 self.spend(&mut cluster, notice + reap);
                 return Some((seen, Take { notice, reap }));
             }
-            left = turns_left(left, cluster.now() - from, model.polling_delay);
+            if places > 1 && is_beside(&mut cluster) {
+                return None;
+            }
+            place = (last + 1) % places;
+            left = left.saturating_sub(ended);
         }
         None
     }

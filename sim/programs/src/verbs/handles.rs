@@ -17,7 +17,7 @@ use viaduct_provider::via::verbs::{
 
 use super::host::{ProgramMemory, host_of};
 use crate::cluster::{Cluster, Hosted};
-use crate::process::Process;
+use crate::process::{Looks, Process};
 
 /// What a queue pair is made with.
 pub type QueuePairOptions = verbs::QueuePairOptions<CompletionQueue, SharedReceiveQueue>;
@@ -363,17 +363,28 @@ impl CompletionQueue {
     ///
     /// EIO when it has overrun and is empty, EINVAL when it is gone.
     pub fn poll(&self, into: &mut [Completion]) -> Result<usize> {
-        self.poll_often(into, 1)
+        self.poll_often(into, 1, &[])
     }
 
-    /// Polls so often at most, until there is something. Takes the time that such a loop takes.
+    /// Polls so often at most, until there is something. Takes the time that such a loop takes. It
+    /// polls the queues `beside` this one as well, one after the other, and ends after a poll of
+    /// this one when there is something in one of them, or sooner: what it finds there is left
+    /// there.
     ///
     /// # Errors
     ///
     /// As [`CompletionQueue::poll`].
-    pub fn poll_often(&self, into: &mut [Completion], polls: u64) -> Result<usize> {
+    pub fn poll_often(&self, into: &mut [Completion], polls: u64, beside: &[Key]) -> Result<usize> {
         let host = self.process.host();
-        let found = self.process.glance(polls, |cluster| {
+        let looks = Looks {
+            count: polls,
+            places: beside.len() as u64 + 1,
+        };
+        let is_beside = |cluster: &mut Cluster| {
+            let notices = &mut Hosted::adapter(cluster, host).notices;
+            beside.iter().any(|other| notices.has_something(*other))
+        };
+        let found = self.process.glance(looks, is_beside, |cluster| {
             let notices = &mut Hosted::adapter(cluster, host).notices;
             let mut places = into.iter_mut();
             let taken = notices.take(self.key, places.len(), &mut |completion| {
