@@ -102,7 +102,7 @@ fn told() -> Result<bool, String> {
     for (row, viaduct) in simulated.iter().filter_map(|row| Some((row, viaduct?))) {
         let row_begun = Instant::now();
         let name = row.name();
-        let faults = simulated::run(row, viaduct, &setting.scratch)
+        let faults = simulated::run(row, viaduct, &setting.programs, &setting.scratch)
             .map_err(|error| format!("{name}: {error}"))?;
         let seconds = row_begun.elapsed().as_secs_f64();
         if faults.is_empty() {

@@ -229,6 +229,9 @@ fn last_lines(printed: &str) -> impl Iterator<Item = &str> {
     printed.lines().skip(count.saturating_sub(MOST))
 }
 
+/// Our own programs of MPI.
+const MPI_PROGRAMS: [&str; 6] = ["mix", "pingpong", "collectives", "is", "cg", "ft"];
+
 /// Compiles our own programs for each MPI, and copies those that need no compiler.
 ///
 /// # Errors
@@ -240,16 +243,19 @@ pub(crate) fn build_programs(source: &Path, programs: &Path) -> Result<(), Strin
     for file in ["loopback.py", "pyverbs_tests.py", "pyverbs_tests.txt"] {
         std::fs::copy(source.join(file), programs.join(file)).map_err(told)?;
     }
-    let source = source.join("mix.c");
     for mpi in ["mpich", "openmpi"] {
-        let compiler = format!("mpicc.{mpi}");
-        let output = programs.join(format!("mix.{mpi}"));
-        let mut command = Command::new(&compiler);
-        command.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
-        let status = command.arg(&output).arg(&source).status();
-        let status = status.map_err(|error| format!("{compiler}: {error}"))?;
-        if !status.success() {
-            return Err(format!("{compiler} {}: {status}", source.display()));
+        for name in MPI_PROGRAMS {
+            let source = source.join(format!("{name}.c"));
+            let compiler = format!("mpicc.{mpi}");
+            let output = programs.join(format!("{name}.{mpi}"));
+            let mut command = Command::new(&compiler);
+            command.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
+            command.arg(&output).arg(&source).arg("-lm");
+            let status = command.status();
+            let status = status.map_err(|error| format!("{compiler}: {error}"))?;
+            if !status.success() {
+                return Err(format!("{compiler} {}: {status}", source.display()));
+            }
         }
     }
     Ok(())

@@ -33,6 +33,9 @@ struct File {
 struct Written {
     command: String,
     client: Option<String>,
+    ranks: Option<u32>,
+    #[serde(default)]
+    environment: Vec<String>,
     #[serde(default)]
     each: Vec<String>,
     #[serde(default)]
@@ -68,7 +71,10 @@ const LEFT: &str = "left";
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     command: String,
-    client: String,
+    /// What host 1 runs; none: the command starts programs on all hosts.
+    client: Option<String>,
+    ranks: Option<u32>,
+    environment: Vec<String>,
     /// Bytes of what is measured, where it is compared.
     bytes: String,
     figures: Vec<String>,
@@ -105,13 +111,16 @@ pub(crate) fn all() -> Result<Vec<Row>, String> {
         };
         for (place, option) in each.into_iter().enumerate() {
             let command = written.command.replace("{}", &option);
-            let client = match &written.client {
-                Some(client) => client.replace("{}", &option),
-                None => format!("{command} host0"),
+            let client = match (&written.client, written.ranks) {
+                (Some(client), _) => Some(client.replace("{}", &option)),
+                (None, Some(_)) => None,
+                (None, None) => Some(format!("{command} host0")),
             };
             rows.push(Row {
                 command,
                 client,
+                ranks: written.ranks,
+                environment: written.environment.clone(),
                 bytes: option,
                 figures: written.figures.clone(),
                 beside: written.beside.clone(),
@@ -128,7 +137,19 @@ pub(crate) fn all() -> Result<Vec<Row>, String> {
 /// # Errors
 ///
 /// What the system says when a program cannot be started.
-pub(crate) fn run(row: &Row, viaduct: &Path, scratch: &Path) -> io::Result<Vec<String>> {
+pub(crate) fn run(
+    row: &Row,
+    viaduct: &Path,
+    programs: &Path,
+    scratch: &Path,
+) -> io::Result<Vec<String>> {
+    let words = |text: &str| -> Vec<String> {
+        let programs = programs.display().to_string();
+        let words = text.split(' ');
+        words
+            .map(|word| word.replace("{programs}", &programs))
+            .collect()
+    };
     let mut figures: Vec<Vec<String>> = Vec::new();
     let command = || {
         if !row.numbers_processes {
@@ -140,13 +161,23 @@ pub(crate) fn run(row: &Row, viaduct: &Path, scratch: &Path) -> io::Result<Vec<S
         command
     };
     let mut first = command();
-    first.args(["rdma", "--on", HOSTS, "--out", LEFT, "--force", "--"]);
-    first.args(row.command.split(' ')).arg(":");
-    first.args(row.client.split(' '));
+    first.args(["rdma", "--on", HOSTS, "--out", LEFT, "--force"]);
+    if let Some(ranks) = row.ranks {
+        first.args(["--hosts", &ranks.to_string()]);
+    }
+    first.arg("--").args(words(&row.command));
+    if let Some(client) = &row.client {
+        first.arg(":").args(words(client));
+    }
     // The second compares digests, too.
     let mut again = command();
     again.args(["rerun", LEFT]);
-    for command in [first, again] {
+    for mut command in [first, again] {
+        for variable in &row.environment {
+            if let Some((name, value)) = variable.split_once('=') {
+                command.env(name, value);
+            }
+        }
         let (has_ended_well, printed) = printed(command, scratch)?;
         if !has_ended_well {
             return Ok(vec![format!("it does not end well:\n{printed}")]);
@@ -165,7 +196,11 @@ pub(crate) fn run(row: &Row, viaduct: &Path, scratch: &Path) -> io::Result<Vec<S
         ));
     }
     if let Some(beside) = &row.beside {
-        let theirs = figures[0].iter().find(|line| line.starts_with("host1:"));
+        let mut lines = figures[0].iter();
+        let theirs = match row.ranks {
+            Some(_) => lines.find(|line| !line.starts_with(HOSTS)),
+            None => lines.find(|line| line.starts_with("host1:")),
+        };
         let theirs = theirs.and_then(|line| column(line, beside.theirs + 1));
         let mut command = Command::new(viaduct);
         command.args([
@@ -205,7 +240,7 @@ fn printed(mut command: Command, scratch: &Path) -> io::Result<(bool, String)> {
 fn figures_of(row: &Row, printed: &str) -> Vec<String> {
     let is_figure = |line: &&str| {
         let has = |word: &String| line.contains(word.as_str());
-        line.starts_with("host") && row.figures.iter().any(has)
+        (line.starts_with("host") || row.ranks.is_some()) && row.figures.iter().any(has)
             || line.starts_with(HOSTS) && line.contains("us of simulated time")
     };
     let mut lines: Vec<String> = printed
