@@ -9,8 +9,8 @@ use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::result::RunResult;
 use viaduct_cluster::why::{Choice, WhyError, critical_path, explain};
 use viaduct_report::{
-    CellOutcome, CellRecord, Cost, Explained, ExplainedPath, RunDirectory, RunIdentity, RunRecord,
-    ShownCell, ShownRun, ShownStudy, Source, StudyOutcome, Summary, TABLES, cell_table,
+    CellOutcome, CellRecord, Cost, Explained, ExplainedPath, RunDirectory, RunIdentity, ShownCell,
+    ShownRun, ShownStudy, Source, StudyOutcome, Summary, TABLES, cell_table,
     critical_path_document, critical_path_text, explanation_document, explanation_text, run_page,
 };
 
