@@ -214,6 +214,7 @@ fn config() -> impl Strategy<Value = ClusterConfig> {
                     config.links.credits.flow_control = FlowControl::Wormhole;
                 }
                 config.links.propagation = nanoseconds(links.3);
+                config.links.host_propagation = nanoseconds(links.3 / 2);
                 config.links.host_rate = Rate::from_bits_per_second(links.4);
                 config.switch.delay = nanoseconds(links.3 / 3);
                 config.switch.cut_through_bytes = links.2;
@@ -601,5 +602,55 @@ proptest! {
         let one = run(&config);
         config.run.seed = seed + 1;
         prop_assert_ne!(one.digest, run(&config).digest);
+    }
+}
+
+/// A frame of 94 bytes that came again was the last to come, of a message whose last frame has 14.
+#[test]
+fn trimmed_frames_that_come_again_are_explained() {
+    let topology = Topology::chain(4, ChainHosts::EverySwitch(1), Ports(64)).expect("a chain");
+    let mut config = scenario(topology, preset("rnic-gen4"), Pattern::Uniform);
+    for host in config.host.values_mut() {
+        host.completion = Completion::Polling;
+        host.processor.polling_delay = nanoseconds(20);
+        let bus = &mut host.bus;
+        (bus.programmed_write, bus.read, bus.write) = (Time::ZERO, Time::ZERO, Time::ZERO);
+    }
+    config.links.sharing = Sharing::Packets;
+    config.links.host_rate = Rate::from_bits_per_second(871_255_512.554_964_8);
+    config.links.propagation = nanoseconds(803);
+    config.links.host_propagation = nanoseconds(803);
+    config.links.frame = Frame {
+        payload_bytes: 93,
+        header_bytes: 1,
+    };
+    config.links.buffers = Buffers {
+        bytes_max: Some(94),
+        full: WhenFull::Trim,
+        marking: Some(Marking {
+            low_bytes: 0,
+            high_bytes: 376,
+            probability: 0.5,
+            control: CongestionControl::None,
+        }),
+        ..Buffers::default()
+    };
+    config.switch.delay = nanoseconds(267);
+    config.switch.cut_through_bytes = 1;
+    config.hosts.prepost = 1;
+    config.hosts.send_buffers = 1;
+    config.traffic.arrivals = Arrivals::Window(1);
+    config.traffic.size = SizeDistribution::constant(6_523);
+    config.traffic.stop = Time::from_microseconds(2_000);
+    config.run.until = Time::from_microseconds(2_500);
+    config.run.events_max = Some(40_000);
+    config.run.seed = 5_362_496_502_414_246_392;
+    for choice in [Choice::Slowest, Choice::Quantile(0.0), Choice::Message(0)] {
+        let explanation = explain(&config, choice, &mut |_, _| ControlFlow::Continue(()));
+        let explanation = explanation.expect("a message");
+        let Fate::Delivered(account) = &explanation.fate else {
+            panic!("it is lost");
+        };
+        check_account(&config, account).expect("explained");
     }
 }

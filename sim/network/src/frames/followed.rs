@@ -253,6 +253,11 @@ impl Crossing {
             kind: Kind::new(false, false),
         }
     }
+
+    /// From when it began there until it came to the next place.
+    const fn step(&self) -> u64 {
+        self.goes_on.saturating_sub(self.began)
+    }
 }
 
 impl Followed {
@@ -298,8 +303,18 @@ impl Followed {
         };
         let there = self.crossings[at].goes_on;
         waits.in_order = Time::from_picoseconds(self.end.saturating_sub(there));
+        let steps_at_end = self.steps_at_end();
+        let mut is_at_end = true;
         loop {
             let it = &self.crossings[at];
+            if is_at_end
+                && it.is_again
+                && let Some(&step) = steps_at_end.get(&it.place)
+            {
+                // The message alone ends with its last frame, which may be shorter.
+                let longer = it.step().saturating_sub(step);
+                waits.sent_again += Time::from_picoseconds(longer);
+            }
             // A frame of its own message was in its way.
             if let Some(in_front) = it.in_front
                 && self.crossings[in_front].ended >= it.came
@@ -312,9 +327,11 @@ impl Followed {
                     waits.sent_again += Time::from_picoseconds(own);
                 }
                 at = in_front;
+                is_at_end = false;
                 continue;
             }
             self.charge(&mut waits, it.place, (it.came, it.began));
+            is_at_end &= it.turn.is_none();
             let earlier = match it.turn {
                 Some(turn) => self.before_turn(&mut waits, turn),
                 None => it.upstream,
@@ -324,6 +341,13 @@ impl Followed {
                 None => return waits,
             }
         }
+    }
+
+    /// How long the last frame of the message takes at each place, until it comes to the next.
+    fn steps_at_end(&self) -> BTreeMap<u32, u64> {
+        let is_whole = |it: &&Crossing| it.kind.is_last() && !it.kind.is_trimmed();
+        let of_last = self.crossings.iter().filter(is_whole);
+        of_last.map(|it| (it.place, it.step())).collect()
     }
 
     /// Charges what the turn of an adapter waited for; the frame on the first link that it
