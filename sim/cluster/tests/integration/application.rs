@@ -16,7 +16,7 @@ use viaduct_operations::loggops::{Parameters, replay};
 use viaduct_operations::{ANY, After, Builder, Graph, Operation};
 use viaduct_topology::{Ports, Topology};
 
-use crate::common::{costly_host, ideal_host, nanoseconds, run, scenario};
+use crate::common::{costly_host, ideal_host, nanoseconds, run, scenario, set_propagation};
 
 /// Eager whatever the size, with one descriptor.
 pub(crate) const EAGER: Protocol = Protocol {
@@ -39,7 +39,7 @@ pub(crate) fn config(
         host,
         Pattern::Uniform,
     );
-    config.links.propagation = nanoseconds(100);
+    set_propagation(&mut config, nanoseconds(100));
     config.switch.delay = nanoseconds(300);
     config.hosts.prepost = UNLIMITED;
     config.hosts.processes = each;
@@ -319,7 +319,7 @@ fn without_contention_a_cluster_is_as_fast_as_loggops_says() {
         let mut config = config(graph, host.clone(), EAGER, 1);
         // So long that a receive is posted again before the next message is there, which LogGOPS
         // knows nothing of.
-        config.links.propagation = nanoseconds(2_000);
+        set_propagation(&mut config, nanoseconds(2_000));
         let simulated = makespan(&config);
         let ratio = simulated.picoseconds() as f64 / ideal.picoseconds() as f64;
         // An adapter moves what it is given at once side by side, and LogGOPS one by one: only the

@@ -223,6 +223,12 @@ pub(crate) fn scenario(topology: Topology, host: HostModel, pattern: Pattern) ->
     }
 }
 
+/// All links take so long, those of hosts and those between switches.
+pub(crate) fn set_propagation(config: &mut ClusterConfig, propagation: Time) {
+    config.links.propagation = propagation;
+    config.links.host_propagation = propagation;
+}
+
 /// Runs, and demands that the run found nothing wrong with itself.
 pub(crate) fn run(config: &ClusterConfig) -> RunResult {
     let result = viaduct_cluster::run(config, &mut |_| ControlFlow::Continue(())).expect("runs");

@@ -1,6 +1,6 @@
 //! Hosts that differ: each pays at its own end what its own hardware costs.
 
-use crate::common::{costly_host, nanoseconds, nic, run, scenario};
+use crate::common::{costly_host, nanoseconds, nic, run, scenario, set_propagation};
 use viaduct_cluster::bounds::load_bounds;
 use viaduct_cluster::config::{Arrivals, ClusterConfig, TrafficConfig};
 use viaduct_cluster::workload::{
@@ -66,7 +66,7 @@ fn two_models(common: HostModel, odd: HostModel) -> ClusterConfig {
     let topology = Topology::chain(5, ChainHosts::Ends(2), Ports(8)).expect("a chain");
     let mut config = scenario(topology, common, Pattern::Pairs(Vec::new()));
     config.host.set_group(4, [1, 3], odd);
-    config.links.propagation = nanoseconds(25);
+    set_propagation(&mut config, nanoseconds(25));
     config.links.frame.header_bytes = 16;
     config.switch.delay = nanoseconds(500);
     config.switch.cut_through_bytes = 64;

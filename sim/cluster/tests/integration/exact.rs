@@ -1,6 +1,6 @@
 //! Latencies that can be worked out by hand.
 
-use crate::common::{costly_host, ideal_host, nanoseconds, nic, run, scenario};
+use crate::common::{costly_host, ideal_host, nanoseconds, nic, run, scenario, set_propagation};
 use viaduct_cluster::bounds::load_bounds;
 use viaduct_cluster::config::{Arrivals, ClusterConfig};
 use viaduct_cluster::floor_latency;
@@ -19,7 +19,7 @@ const SIZES: [u32; 9] = [0, 1, 32, 33, 64, 4_032, 4_033, 32_768, 65_519];
 fn chain(host: HostModel) -> ClusterConfig {
     let topology = Topology::chain(5, ChainHosts::Ends(1), Ports(8)).expect("a chain");
     let mut config = scenario(topology, host, Pattern::Pairs(vec![(0, 1)]));
-    config.links.propagation = nanoseconds(25);
+    set_propagation(&mut config, nanoseconds(25));
     config.links.frame.header_bytes = 16;
     config.switch.delay = nanoseconds(500);
     config.switch.cut_through_bytes = 64;
@@ -299,7 +299,7 @@ fn used(until_us: u64, change: impl Fn(&mut ClusterConfig)) -> (f64, f64) {
 #[test]
 fn utilisation_is_of_the_time_that_was_simulated() {
     // Posted at 10, 20, 30 and 40 us; the last one is under way at 45 us, and 100 us on a cable.
-    let (drained, until) = used(45, |config| config.links.propagation = nanoseconds(100_000));
+    let (drained, until) = used(45, |config| set_propagation(config, nanoseconds(100_000)));
     assert!((drained - 29.0 / 45.0).abs() < 1e-9, "{drained}");
     assert_eq!(until, 45.0);
     // Nothing happens from 38 us to 39 us.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::common::{costly_host, ideal_host, nanoseconds, nic, run, scenario};
+use crate::common::{costly_host, ideal_host, nanoseconds, nic, run, scenario, set_propagation};
 use viaduct_cluster::background::Background;
 use viaduct_cluster::config::{Arrivals, ClusterConfig, TrafficConfig, UNLIMITED};
 use viaduct_cluster::faults::{Fault, Links, Slowness};
@@ -230,7 +230,7 @@ fn a_window_of_one_waits_for_what_completes_its_send() {
         config.traffic.arrivals = Arrivals::Window(1);
         config.traffic.reliability = level;
         config.hosts.prepost = UNLIMITED;
-        config.links.propagation = us(40);
+        set_propagation(&mut config, us(40));
         run(&config)
     };
     let [unreliable, delivery, reception] = LEVELS.map(rate_of);

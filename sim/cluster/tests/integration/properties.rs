@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use crate::common::{another, costly_host, ideal_host, nanoseconds, nic, run, scenario};
+use crate::common::{
+    another, costly_host, ideal_host, nanoseconds, nic, run, scenario, set_propagation,
+};
 use proptest::prelude::*;
 use viaduct_cluster::background::Background;
 use viaduct_cluster::config::{Arrivals, BusLoad, ClusterConfig, UNLIMITED};
@@ -511,7 +513,7 @@ proptest! {
         direct.links.switching = Switching::CutThrough;
         direct.switch.cut_through_bytes = cut_through_bytes;
         if is_near {
-            direct.links.propagation = Time::ZERO;
+            set_propagation(&mut direct, Time::ZERO);
             direct.switch.delay = Time::ZERO;
         }
         direct.run.until = time_of_messages(&direct, 20_000).min(Time::from_microseconds(500));
@@ -618,8 +620,7 @@ fn trimmed_frames_that_come_again_are_explained() {
     }
     config.links.sharing = Sharing::Packets;
     config.links.host_rate = Rate::from_bits_per_second(871_255_512.554_964_8);
-    config.links.propagation = nanoseconds(803);
-    config.links.host_propagation = nanoseconds(803);
+    set_propagation(&mut config, nanoseconds(803));
     config.links.frame = Frame {
         payload_bytes: 93,
         header_bytes: 1,

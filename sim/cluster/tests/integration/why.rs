@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::common::{costly_host, ideal_host, nanoseconds, nic, run, scenario};
+use crate::common::{costly_host, ideal_host, nanoseconds, nic, run, scenario, set_propagation};
 use viaduct_cluster::config::{Arrivals, BusLoad, ClusterConfig, TrafficConfig};
 use viaduct_cluster::why::{Account, Choice, Explanation, Fate, Place, WhyError, Work, explain};
 use viaduct_cluster::workload::{
@@ -388,7 +388,7 @@ fn a_message_waits_for_those_of_its_flow_before_it() {
     for host in config.host.values_mut() {
         nic(host).moving_per_vi = u32::MAX;
     }
-    config.links.propagation = Time::from_microseconds(100);
+    set_propagation(&mut config, Time::from_microseconds(100));
     let messages = [(0, 1, 8_000), (2, 1, 8_000), (3, 1, 8_000), (0, 1, 100)];
     at_list(&mut config, &messages);
     let account = account(&config, Choice::Message(3));
