@@ -172,7 +172,7 @@ pub unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> l
 /// # Safety
 ///
 /// `set` is null or points to a set.
-unsafe fn without_ours(
+pub(crate) unsafe fn without_ours(
     how: c_int,
     set: *const sigset_t,
     change: impl FnOnce(*const sigset_t) -> c_int,

@@ -9,7 +9,8 @@
 //! - `transfers`: reads and writes that would block; `polls`: waits on many descriptors
 //! - `loops`: loops that make no call
 //! - `threads`: threads, which run one at a time; `locks`: what they wait for
-//! - `processes`: processes that are made, replaced, waited for and ended
+//! - `processes`: processes that are made, replaced, waited for and ended; `signals`: waits for
+//!   signals
 //! - `real`: the functions of the C library
 //!
 //! # What things cost
@@ -37,6 +38,7 @@ mod loops;
 pub mod polls;
 pub mod processes;
 mod real;
+pub mod signals;
 pub mod sockets;
 pub mod threads;
 pub mod transfers;

@@ -14,7 +14,7 @@ use crate::transfers::before_call;
 
 /// How long a wait may take.
 #[derive(Clone, Copy)]
-enum Limit {
+pub(crate) enum Limit {
     Never,
     Picoseconds(u64),
     /// As the program gave it, it is none.
@@ -29,7 +29,7 @@ impl Limit {
     /// # Safety
     ///
     /// It is null or points to a length.
-    unsafe fn of_timespec(length: *const timespec) -> Self {
+    pub(crate) unsafe fn of_timespec(length: *const timespec) -> Self {
         // SAFETY: the caller's promise.
         let Some(length) = (unsafe { length.as_ref() }) else {
             return Self::Never;

@@ -132,6 +132,15 @@ real! {
         set: *const libc::sigset_t,
         old: *mut libc::sigset_t
     ) -> c_int;
+    fn sigsuspend(mask: *const libc::sigset_t) -> c_int;
+    fn pause() -> c_int;
+    fn sigtimedwait(
+        set: *const libc::sigset_t,
+        about: *mut libc::siginfo_t,
+        timeout: *const libc::timespec
+    ) -> c_int;
+    fn sigwaitinfo(set: *const libc::sigset_t, about: *mut libc::siginfo_t) -> c_int;
+    fn sigwait(set: *const libc::sigset_t, signal: *mut c_int) -> c_int;
 
     fn read(descriptor: c_int, to: *mut c_void, length: usize) -> isize;
     fn readv(descriptor: c_int, parts: *const libc::iovec, count: c_int) -> isize;

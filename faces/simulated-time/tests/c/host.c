@@ -302,6 +302,67 @@ static void waits(void)
     printf("a million %d\n", now() - start > 100000);
 }
 
+static volatile sig_atomic_t handled;
+
+static void handle(int signal)
+{
+    handled = signal;
+}
+
+/* A child that ends, or that sends a signal to its parent, 20 us after it began. */
+static pid_t child_that(int signal)
+{
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        usleep(20);
+        CHECK(signal == SIGCHLD || kill(getppid(), signal) == 0);
+        _exit(0);
+    }
+    return child;
+}
+
+/* Waits for signals, as shells and servers do. */
+static void signals(void)
+{
+    sigset_t some, before;
+    struct sigaction action = {.sa_handler = handle};
+    CHECK(sigaction(SIGCHLD, &action, NULL) == 0 && sigaction(SIGUSR1, &action, NULL) == 0);
+    sigemptyset(&some);
+    sigaddset(&some, SIGCHLD);
+    sigaddset(&some, SIGUSR1);
+    CHECK(sigprocmask(SIG_BLOCK, &some, &before) == 0);
+    pid_t child = child_that(SIGCHLD);
+    long long start = now();
+    CHECK(sigsuspend(&before) == -1 && errno == EINTR && handled == SIGCHLD);
+    printf("suspended %lld\n", now() - start);
+    CHECK(wait(NULL) == child);
+    /* The mask is as it was: this one waits. */
+    child = child_that(SIGUSR1);
+    handled = 0;
+    start = now();
+    int signal;
+    CHECK(sigwait(&some, &signal) == 0 && signal == SIGUSR1 && handled == 0);
+    printf("waited %lld\n", now() - start);
+    CHECK(wait(NULL) == child);
+    siginfo_t about;
+    CHECK(sigwaitinfo(&some, &about) == SIGCHLD && about.si_pid == child);
+    struct timespec length = {.tv_nsec = 3000};
+    start = now();
+    CHECK(sigtimedwait(&some, &about, &length) == -1 && errno == EAGAIN);
+    printf("in vain %lld\n", now() - start);
+    CHECK(sigprocmask(SIG_SETMASK, &before, NULL) == 0);
+    CHECK(sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL) == 0);
+    child = child_that(SIGUSR1);
+    start = now();
+    CHECK(pause() == -1 && errno == EINTR && handled == SIGUSR1);
+    printf("paused %lld\n", now() - start);
+    CHECK(wait(NULL) == child);
+    start = now();
+    CHECK(system("sleep 0 & sleep 0; wait") == 0);
+    printf("a shell %d\n", now() - start > 1000);
+}
+
 /* What a process has computed is seen when its clock says so: here by reading clocks. */
 static void ahead(void)
 {
@@ -402,6 +463,8 @@ int main(int count, char **words)
     } else if (strcmp(role, "late") == 0) {
         usleep(500);
         server(atoi(words[2]), AF_INET);
+    } else if (strcmp(role, "signals") == 0) {
+        signals();
     } else if (strcmp(role, "ahead") == 0) {
         ahead();
     } else if (strcmp(role, "outside") == 0) {
