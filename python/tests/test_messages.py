@@ -117,7 +117,7 @@ def test_each_message_may_be_of_another_operation() -> None:
     result = switch().run(traffic=listed, until="1 ms")
     assert result.messages.delivered == 3
     assert "time_us,source,target,bytes,operation" in listed._native.csv()
-    with pytest.raises(via.RunError, match="no remote reads at unreliable delivery"):
+    with pytest.raises(via.ScenarioError, match="no remote reads at unreliable delivery"):
         reads = via.Messages(time_us=[1, 2, 3], operation="read", **LISTED)
         switch().run(traffic=reads, until="1 ms")
     with pytest.raises(via.ScenarioError, match="`reed` is no operation"):
