@@ -61,7 +61,49 @@ pub(crate) static NETWORKS: Library = Library {
 /// All kinds.
 pub(crate) static LIBRARIES: [&Library; 2] = [&HOSTS, &NETWORKS];
 
+/// Reads the text of a preset; `file_name` is for messages. No file is opened.
+pub(crate) fn parse<T>(file_name: &str, text: &str, read: Read<T>) -> Result<T, Diagnostics> {
+    let opened = Opened {
+        path: file_name.to_owned(),
+        text: text.into(),
+    };
+    without_errors(opened, Files::carried(), read)
+}
+
+fn without_errors<T>(opened: Opened, mut files: Files, read: Read<T>) -> Result<T, Diagnostics> {
+    let mut diagnostics = Diagnostics::default();
+    match read(opened, &mut files, &mut diagnostics) {
+        Some((preset, _)) if !diagnostics.has_errors() => Ok(preset),
+        _ => Err(diagnostics),
+    }
+}
+
+/// What reads a preset and what it inherits; the tree holds both.
+pub(crate) type Read<T> = fn(Opened, &mut Files, &mut Diagnostics) -> Option<(T, Tree)>;
+
 impl Library {
+    /// Reads a preset, built in or a file, and the files that it inherits.
+    pub(crate) fn load<T>(&self, name_or_path: &str, read: Read<T>) -> Result<T, Diagnostics> {
+        let mut files = Files::on_disk(Path::new(""));
+        match open(self, name_or_path, None, &mut files) {
+            Ok(opened) => without_errors(opened, files, read),
+            Err(diagnostic) => {
+                let mut diagnostics = Diagnostics::default();
+                diagnostics.push(diagnostic);
+                Err(diagnostics)
+            }
+        }
+    }
+
+    /// All that are built in.
+    pub(crate) fn list<T>(&self, read: Read<T>) -> Vec<T> {
+        let presets = self
+            .texts
+            .iter()
+            .map(|(name, text)| parse(name, text, read));
+        presets.filter_map(Result::ok).collect()
+    }
+
     /// The text of one that is built in.
     fn text(&self, name: &str) -> Option<&'static str> {
         let mut texts = self.texts.iter();

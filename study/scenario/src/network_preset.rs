@@ -5,7 +5,6 @@ use std::path::Path;
 
 use viaduct_network::Sharing;
 
-use crate::builtin;
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};
 use crate::document::{self, Raw, Tree};
 use crate::files::Files;
@@ -225,15 +224,7 @@ pub fn is_network(name_or_path: &str) -> bool {
 ///
 /// What is wrong with it, or that there is none.
 pub fn load_network(name_or_path: &str) -> Result<NetworkPreset, Diagnostics> {
-    let mut diagnostics = Diagnostics::default();
-    let mut files = Files::on_disk(Path::new(""));
-    match inherit::open(&NETWORKS, name_or_path, None, &mut files) {
-        Ok(opened) => whole(opened, files),
-        Err(diagnostic) => {
-            diagnostics.push(diagnostic);
-            Err(diagnostics)
-        }
-    }
+    NETWORKS.load(name_or_path, read)
 }
 
 /// Reads the text of a preset of networks; `file_name` is for messages. No file is opened: it can
@@ -243,28 +234,13 @@ pub fn load_network(name_or_path: &str) -> Result<NetworkPreset, Diagnostics> {
 ///
 /// What is wrong with it.
 pub fn parse_network(file_name: &str, text: &str) -> Result<NetworkPreset, Diagnostics> {
-    let opened = Opened {
-        path: file_name.to_owned(),
-        text: text.into(),
-    };
-    whole(opened, Files::carried())
-}
-
-fn whole(opened: Opened, mut files: Files) -> Result<NetworkPreset, Diagnostics> {
-    let mut diagnostics = Diagnostics::default();
-    match read(opened, &mut files, &mut diagnostics) {
-        Some((preset, _)) if !diagnostics.has_errors() => Ok(preset),
-        _ => Err(diagnostics),
-    }
+    inherit::parse(file_name, text, read)
 }
 
 /// All presets of networks that are built in.
 #[must_use]
 pub fn list_networks() -> Vec<NetworkPreset> {
-    let texts = builtin::NETWORKS.iter();
-    texts
-        .filter_map(|(name, text)| parse_network(name, text).ok())
-        .collect()
+    NETWORKS.list(read)
 }
 
 /// Reads a preset and what it inherits; the tree holds both.

@@ -2,9 +2,6 @@
 
 pub(crate) mod number;
 
-use std::path::Path;
-
-use crate::builtin;
 use crate::combinations::Refusal;
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};
 use crate::document::{Raw, Tree};
@@ -251,15 +248,7 @@ pub(crate) fn may_hold(tree: &Tree, path: &str) -> bool {
 ///
 /// What is wrong with it, or that there is none.
 pub fn load_preset(name_or_path: &str) -> Result<Preset, Diagnostics> {
-    let mut files = Files::on_disk(Path::new(""));
-    match inherit::open(&HOSTS, name_or_path, None, &mut files) {
-        Ok(opened) => read_preset(opened, files),
-        Err(diagnostic) => {
-            let mut diagnostics = Diagnostics::default();
-            diagnostics.push(diagnostic);
-            Err(diagnostics)
-        }
-    }
+    HOSTS.load(name_or_path, read)
 }
 
 /// Reads a preset's text; `file_name` is for messages. No file is opened: it can inherit only what
@@ -269,28 +258,13 @@ pub fn load_preset(name_or_path: &str) -> Result<Preset, Diagnostics> {
 ///
 /// What is wrong with it.
 pub fn parse_preset(file_name: &str, text: &str) -> Result<Preset, Diagnostics> {
-    let opened = Opened {
-        path: file_name.to_owned(),
-        text: text.into(),
-    };
-    read_preset(opened, Files::carried())
-}
-
-fn read_preset(opened: Opened, mut files: Files) -> Result<Preset, Diagnostics> {
-    let mut diagnostics = Diagnostics::default();
-    match read(opened, &mut files, &mut diagnostics) {
-        Some((preset, _)) if !diagnostics.has_errors() => Ok(preset),
-        _ => Err(diagnostics),
-    }
+    inherit::parse(file_name, text, read)
 }
 
 /// All presets that are built in.
 #[must_use]
 pub fn list_models() -> Vec<Preset> {
-    builtin::MODELS
-        .iter()
-        .filter_map(|(name, text)| parse_preset(name, text).ok())
-        .collect()
+    HOSTS.list(read)
 }
 
 /// Reads a preset and what it inherits; the tree holds both.
