@@ -5,8 +5,8 @@
 //! looks, and the thread is told of a completion as early as by that many calls. If its loop is
 //! not over when the answers are, it has looked longer than it would have. A loop may look into
 //! some queues in turn: the answer to a look into one of them then stands for looks into the others
-//! as well, and there is none when something is in one of those. It may read a clock between two
-//! looks: answers to such a loop stand for fewer looks, since it may be over at some time.
+//! as well. No such answer is given while something is in one of those. A loop may read a clock
+//! between two looks: answers to it stand for fewer looks, since it may end at some time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

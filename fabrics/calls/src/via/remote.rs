@@ -113,7 +113,7 @@ impl Remote {
         result
     }
 
-    /// Starts the thread that calls handlers, if there is none.
+    /// Starts the thread that calls handlers, unless it runs already.
     fn start(&self) -> Result<()> {
         if std::mem::replace(&mut self.lock().is_calling, true) {
             return Ok(());

@@ -1,9 +1,10 @@
 //! Linpack, as HPL does it: a matrix of rows and columns in blocks, dealt out to a grid of ranks
-//! in turn, both ways. Of each panel, a block of columns, the column of ranks that has it looks
-//! for a pivot a column: the best row goes with the row to be exchanged between ranks 1, 2, 4 rows
-//! away. The panel goes along the rows of ranks by a ring. Then each column of ranks exchanges
-//! rows, again with ranks 1, 2, 4 rows away: those that have the panel's rows send them, and get
-//! as many of what is to be there; and each rank updates what it has of the rest.
+//! in turn, both ways. A panel is a block of columns. The column of ranks that has it looks for one
+//! pivot per column: ranks 1, 2, 4 rows apart exchange the best row so far, together with the row
+//! that it will change places with. The panel goes along the rows of ranks by a ring. Then each
+//! column of ranks exchanges rows, again between ranks 1, 2, 4 rows apart: those that have the
+//! panel's rows send them, and get as many of what is to be there. Each rank then updates what it
+//! has of the rest.
 //!
 //! From `HPL_pdgesv0.c` (a panel after the other, no look-ahead), `HPL_pdmxswp.c`,
 //! `HPL_pdpanel_init.c`, `HPL_1ring.c`, `HPL_1rinM.c`, `HPL_2ring.c` and `HPL_pdlaswp00N.c` of HPL
