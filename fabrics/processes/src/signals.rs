@@ -56,6 +56,14 @@ pub fn pass_to(child: Option<u32>) {
     }
 }
 
+/// Asks a child that has not been waited for to end.
+pub fn ask_to_end(child: u32) {
+    if let Ok(child) = i32::try_from(child) {
+        // SAFETY: the call takes numbers; that of a child is nobody else's until it is waited for.
+        unsafe { libc::kill(child, libc::SIGTERM) };
+    }
+}
+
 extern "C" fn pass(signal: libc::c_int, about: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the system passes what it knows of the signal. Above 0 is what the kernel sends by
     // itself, for a terminal.

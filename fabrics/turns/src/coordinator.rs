@@ -6,6 +6,7 @@ mod listener;
 mod order;
 mod outside;
 mod processes;
+mod tasks;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,8 +24,9 @@ use listener::{Event, Listener};
 use order::{Due, Key, Order, Real, Step, Wait};
 use outside::Outside;
 use processes::Processes;
+use tasks::Sleep;
 
-/// How long nothing may go on while clients wait for what is real, unless told otherwise.
+/// How long nothing may go on, unless told otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Pauses between rounds of tries when only something outside can end a wait.
 const HOLD_FIRST: Duration = Duration::from_millis(1);
@@ -75,11 +77,27 @@ pub struct Waiting {
     pub call: String,
 }
 
+impl fmt::Display for Waiting {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Process { host, pid, .. } = self.thread.process;
+        let (number, call, since) = (self.thread.number, &self.call, self.since as f64 / 1e6);
+        write!(
+            formatter,
+            "thread {number} of process {pid} on host {host} is in {call} since {since:.3} us"
+        )
+    }
+}
+
 /// Why a run ended early.
 #[derive(Debug)]
 pub enum RunError {
     /// Nothing can go on: each of these waits for what never comes.
     Stuck(Vec<Waiting>),
+    /// The thread that has the turn sleeps in a call of the system that none of our functions
+    /// made, which would have given the turn.
+    Blocked(Waiting),
+    /// No other process has become a client for long, and so many have.
+    Missing(u32),
     /// [`Stopper::stop`].
     Stopped,
     /// What the system said.
@@ -91,27 +109,21 @@ impl fmt::Display for RunError {
         match self {
             Self::Stuck(waiting) => {
                 formatter.write_str("nothing can go on:")?;
-                for (
-                    number,
-                    Waiting {
-                        thread,
-                        since,
-                        call,
-                    },
-                ) in waiting.iter().enumerate()
-                {
+                for (number, waiting) in waiting.iter().enumerate() {
                     let comma = if number == 0 { "" } else { "," };
-                    let (host, pid) = (thread.process.host, thread.process.pid);
-                    let thread = thread.number;
-                    let since = *since as f64 / 1e6;
-                    write!(
-                        formatter,
-                        "{comma} thread {thread} of process {pid} on host {host} is in {call} \
-                         since {since:.3} us"
-                    )?;
+                    write!(formatter, "{comma} {waiting}")?;
                 }
                 Ok(())
             }
+            Self::Blocked(waiting) => write!(
+                formatter,
+                "nothing can go on: {waiting} of simulated time, and holds up the others: it made \
+                 this call of the system by itself, or by a stream of the C library"
+            ),
+            Self::Missing(come) => write!(
+                formatter,
+                "not all programs that the run begins with have come: {come} take part"
+            ),
             Self::Stopped => formatter.write_str("the run was stopped"),
             Self::System(error) => error.fmt(formatter),
         }
@@ -162,7 +174,8 @@ impl Coordinator {
         self.outside.extend(i32::try_from(pid));
     }
 
-    /// How long, in real time, nothing may go on while clients wait for what is real: 60 s.
+    /// How long, in real time, nothing may go on while clients wait for what is real, or before
+    /// those that are expected have come: 60 s.
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
     }
@@ -174,13 +187,13 @@ impl Coordinator {
     }
 
     /// Waits for the clients that are expected, and gives turns until the last client has gone.
-    /// What would happen in the world after that does not.
+    /// What would happen in the world after that does not. Clients that are left when a run ends
+    /// early are killed: none would ever have a turn again.
     ///
     /// # Errors
     ///
     /// Why it ended early.
     pub fn run(self, world: &mut dyn World) -> Result<Ended, RunError> {
-        let patience = self.patience;
         let processes = Processes::new(self.listener, self.hosts, self.expected, self.clients_min);
         let mut run = Run {
             world,
@@ -194,9 +207,12 @@ impl Coordinator {
             outside: Outside::new(self.outside),
             is_outside_told: true,
             without_counter: WithoutCounter::new(),
+            patience: self.patience,
         };
-        run.gather()?;
-        run.turns(patience)?;
+        if let Err(error) = run.gather().and_then(|()| run.turns()) {
+            run.processes.kill_all();
+            return Err(error);
+        }
         Ok(Ended {
             time: run.now,
             turns: run.turns,
@@ -221,6 +237,7 @@ struct Run<'world> {
     /// Since they rested, clients may have told those outside something.
     is_outside_told: bool,
     without_counter: WithoutCounter,
+    patience: Duration,
 }
 
 impl Run<'_> {
@@ -279,11 +296,18 @@ impl Run<'_> {
 
     /// Waits for those that are expected.
     fn gather(&mut self) -> Result<(), RunError> {
+        let mut last = Instant::now();
+        let mut come = 0;
         loop {
             let heard = self.processes.bell().heard();
             self.hear()?;
             if self.processes.is_complete() {
                 break;
+            }
+            if self.processes.strangers() != come {
+                (come, last) = (self.processes.strangers(), Instant::now());
+            } else if last.elapsed() > self.patience {
+                return Err(RunError::Missing(come));
             }
             self.processes.bell().wait(heard, LONGEST_SLEEP);
         }
@@ -325,7 +349,7 @@ impl Run<'_> {
         }
     }
 
-    fn turns(&mut self, patience: Duration) -> Result<(), RunError> {
+    fn turns(&mut self) -> Result<(), RunError> {
         let mut hold = Hold::default();
         loop {
             self.processes.bury();
@@ -364,7 +388,7 @@ impl Run<'_> {
                 self.now = self.now.max(first.at);
                 self.take_first()?;
                 hold = Hold::default();
-            } else if self.order.has_onlookers() && hold.is_within(patience) {
+            } else if self.order.has_onlookers() && hold.is_within(self.patience) {
                 self.hold(&mut hold)?;
             } else {
                 return Err(RunError::Stuck(self.waiting()));
@@ -583,6 +607,7 @@ impl Run<'_> {
 
     /// Sleeps until the thread that has the turn has given it; false: its process has ended.
     fn await_given(&mut self, thread: Thread) -> Result<bool, RunError> {
+        let mut sleep = Sleep::default();
         loop {
             let heard = self.processes.bell().heard();
             let Some(seat) = self.processes.seat(thread) else {
@@ -595,7 +620,21 @@ impl Run<'_> {
             if !self.processes.is_alive(thread.process) {
                 return Ok(false);
             }
-            self.processes.bell().wait(heard, LONGEST_SLEEP);
+            let look = Instant::now();
+            self.processes
+                .bell()
+                .wait(heard, LONGEST_SLEEP.min(self.patience));
+            if look.elapsed() >= LONGEST_SLEEP.min(self.patience) {
+                let (process, task) = (thread.process.pid, seat.task() as i32);
+                if sleep.lasts(process, task, self.patience) && !seat.has_given() {
+                    return Err(RunError::Blocked(Waiting {
+                        thread,
+                        since: seat.clock(),
+                        call: tasks::call_of(process, task)
+                            .unwrap_or_else(|| "a call of the system".to_owned()),
+                    }));
+                }
+            }
         }
     }
 

@@ -290,6 +290,7 @@ fn take_seat() -> Option<(&'static Own, Seat)> {
         ));
     };
     SEAT.set(number + 1);
+    seat.set_task();
     seat.set_clock(0);
     seat.set_doing(b"start");
     IS_WAITING.set(true);
@@ -330,6 +331,7 @@ impl NewThread {
             return;
         };
         SEAT.set(self.0 + 1);
+        seat.set_task();
         IS_WAITING.set(true);
         wait(own, seat);
         IS_WAITING.set(false);

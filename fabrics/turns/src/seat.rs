@@ -107,6 +107,8 @@ struct Head {
     horizon: AtomicU64,
     /// The simulation's time when the turn was given.
     now: AtomicU64,
+    /// The thread's number for the system.
+    task: AtomicU32,
     doing: [AtomicU64; DOING_BYTES / 8],
 }
 
@@ -215,6 +217,12 @@ impl Seat {
 
     pub(crate) fn now(&self) -> u64 {
         self.head().now.load(Ordering::Relaxed)
+    }
+
+    /// Says which thread of the system sits here: the one that calls.
+    pub(crate) fn set_task(&self) {
+        let task = rustix::thread::gettid().as_raw_nonzero().get();
+        self.head().task.store(task as u32, Ordering::Relaxed);
     }
 
     /// Says what the thread does, for people: the first bytes of it.
@@ -382,6 +390,11 @@ impl Seat {
         let posted = self.head().posted.load(Ordering::Relaxed) as usize;
         let posts = Self::take(self.posts(), posted.min(MESSAGE_BYTES_MAX));
         (clock, parse_posts(&posts, given, clock).unwrap_or_default())
+    }
+
+    /// The thread's number for the system, as it says.
+    pub(crate) fn task(&self) -> u32 {
+        self.head().task.load(Ordering::Relaxed)
     }
 
     pub(crate) fn doing(&self) -> String {

@@ -94,6 +94,11 @@ const TESTS: &[Test] = &[
     ),
     ("forked_and_replaced_programs_are_clients", forked_programs),
     ("waits_that_nothing_ends_are_named", waits_that_nothing_ends),
+    ("who_holds_up_the_others_is_named", who_holds_up_the_others),
+    (
+        "those_a_run_begins_with_are_not_waited_for_forever",
+        those_a_run_begins_with,
+    ),
     ("a_run_can_be_stopped", a_run_can_be_stopped),
     ("clients_end_with_their_coordinator", clients_end),
 ];
@@ -378,6 +383,12 @@ fn act(role: &str, words: &[String]) {
             let byte = read(client, number(0) as i32, None);
             say(client, &format!("read {byte:?}"));
         }
+        "blocks" => {
+            client.charge(US);
+            let mut byte = 0_u8;
+            // SAFETY: one byte has room.
+            unsafe { libc::read(number(0) as i32, (&raw mut byte).cast(), 1) };
+        }
         "sleeps" => {
             for _ in 0..1000 {
                 client.sleep_until(client.now() + US);
@@ -600,7 +611,7 @@ impl Run {
         let result = self.coordinator.run(&mut clock);
         let ended = self.children.into_iter().map(|mut child| {
             if result.is_err() {
-                let _ = child.kill();
+                has_been_killed(&mut child);
             }
             let mut text = String::new();
             child
@@ -615,6 +626,18 @@ impl Run {
         drop(self.folder);
         (clock, result, ended)
     }
+}
+
+/// A run that ends early ends its clients.
+fn has_been_killed(child: &mut Child) {
+    for _ in 0..1000 {
+        if child.try_wait().unwrap().is_some() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    panic!("a client is left");
 }
 
 /// Runs clients that all end well.
@@ -1022,6 +1045,32 @@ fn waits_that_nothing_ends() {
         text.contains("on host 0 is in read since 0.000 us"),
         "{text}"
     );
+}
+
+fn who_holds_up_the_others() {
+    let (from, to) = pipe();
+    // SAFETY: the descriptor is ours.
+    let is_set = unsafe { libc::fcntl(from.as_raw_fd(), libc::F_SETFL, 0) };
+    assert_eq!(is_set, 0);
+    let from = inherited(from);
+    let mut run = Run::new(&[("sleeps", &[]), ("blocks", &[&from])]);
+    run.coordinator.set_patience(Duration::from_millis(50));
+    let (_, result, _) = run.result();
+    let error = result.unwrap_err();
+    assert!(matches!(error, RunError::Blocked(_)), "{error}");
+    let text = error.to_string();
+    let wanted = "on host 1 is in read since 1.000 us of simulated time, and holds up the others";
+    assert!(text.contains(wanted), "{text}");
+    drop(to);
+}
+
+fn those_a_run_begins_with() {
+    let mut run = Run::new(&[("steps", &["10", "1"]), ("steps", &["10", "1"])]);
+    run.coordinator.expect_clients(3);
+    run.coordinator.set_patience(Duration::from_millis(50));
+    let (_, result, _) = run.result();
+    // One of them may have been slow.
+    assert!(matches!(result, Err(RunError::Missing(..=2))), "{result:?}");
 }
 
 fn a_run_can_be_stopped() {

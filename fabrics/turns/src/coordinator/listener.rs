@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, epoll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::Signal;
 use viaduct_processes::deadline::Deadline;
 use viaduct_processes::segment::Segment;
 use viaduct_processes::{socket, user};
@@ -68,6 +69,13 @@ impl Connected {
         let descriptors = [self.seats.fd(), page.fd()];
         socket::send(self.socket.as_fd(), &welcome(host), &descriptors)
     }
+
+    /// Ends it.
+    pub(super) fn kill(&self) {
+        if let Some(pidfd) = &self.pidfd {
+            let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -84,7 +92,7 @@ pub(super) struct Listener {
 pub struct Stopper(Arc<Shared>);
 
 impl Stopper {
-    /// The run ends at the next turn; clients that are still there are left as they are.
+    /// The run ends at the next turn, and so do the clients that are still there.
     pub fn stop(&self) {
         self.0.wants_stop.store(true, Ordering::Release);
         self.0.push(Event::Stop);

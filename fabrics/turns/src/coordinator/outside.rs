@@ -6,6 +6,8 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::tasks::Status;
+
 /// How long they may have something to do.
 const LIMIT: Duration = Duration::from_secs(5);
 /// So often they only have the processor given to them before they are slept for.
@@ -18,8 +20,8 @@ pub(super) struct Outside {
     limit: Duration,
 }
 
-/// A thread that sleeps: its number, and how often it has slept.
-type Sleeper = (i32, String);
+/// A thread that sleeps: its number, and what is known of it.
+type Sleeper = (i32, Status);
 
 impl Outside {
     pub(super) const fn new(roots: Vec<i32>) -> Self {
@@ -77,17 +79,15 @@ impl Outside {
                 let Some(thread) = number(thread.file_name().to_str()) else {
                     continue;
                 };
-                let place = format!("/proc/{process}/task/{thread}");
-                let Ok(status) = fs::read_to_string(format!("{place}/status")) else {
+                let Some(status) = Status::of(process, thread) else {
                     continue;
                 };
-                if matches!(field(&status, "State:").chars().next(), Some('R' | 'D')) {
+                if status.is_busy() {
                     return None;
                 }
-                let slept = field(&status, "voluntary_ctxt_switches:");
-                let interrupted = field(&status, "nonvoluntary_ctxt_switches:");
-                sleepers.push((thread, format!("{slept} {interrupted}")));
-                let children = fs::read_to_string(format!("{place}/children"));
+                sleepers.push((thread, status));
+                let children = format!("/proc/{process}/task/{thread}/children");
+                let children = fs::read_to_string(children);
                 let children = children.unwrap_or_default();
                 to_look.extend(children.split_whitespace().map(Some).filter_map(number));
             }
@@ -98,12 +98,6 @@ impl Outside {
 
 fn number(text: Option<&str>) -> Option<i32> {
     text?.parse().ok()
-}
-
-/// What stands behind a name at the beginning of a line.
-fn field<'a>(status: &'a str, name: &str) -> &'a str {
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    line.map_or("", str::trim)
 }
 
 #[cfg(test)]
@@ -154,15 +148,5 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!has_rested);
-    }
-
-    #[test]
-    fn fields_are_whole_names() {
-        let status = "Name:\tx\nState:\tS (sleeping)\nvoluntary_ctxt_switches:\t5\n\
-                      nonvoluntary_ctxt_switches:\t7\n";
-        assert_eq!(field(status, "State:"), "S (sleeping)");
-        assert_eq!(field(status, "voluntary_ctxt_switches:"), "5");
-        assert_eq!(field(status, "nonvoluntary_ctxt_switches:"), "7");
-        assert_eq!(field(status, "Threads:"), "");
     }
 }

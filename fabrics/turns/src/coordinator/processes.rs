@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, PidfdFlags};
 
 use super::listener::{Connected, Listener};
 use crate::seat::{Bell, MESSAGE_BYTES_MAX, Post, Request, SEATS, Seat};
@@ -152,6 +152,11 @@ impl Processes {
         self.clients.is_empty() && self.strangers.is_empty()
     }
 
+    /// How many have connected and not yet had their first turn.
+    pub(super) fn strangers(&self) -> u32 {
+        self.strangers.len() as u32
+    }
+
     /// Whether all that the run begins with are there.
     pub(super) fn is_complete(&self) -> bool {
         let mut expected = self.expected.iter();
@@ -246,13 +251,19 @@ impl Processes {
 
     /// Ends a client that broke the rules.
     pub(super) fn kill(&mut self, process: Process, reason: &str) -> Option<Gone> {
-        let pidfd = self.clients.get(&process)?.connected.pidfd.as_ref();
-        if let Some(pidfd) = pidfd {
-            let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);
-        }
+        self.clients.get(&process)?.connected.kill();
         let Process { host, pid, .. } = process;
         self.notice(format!("process {pid} on host {host} was killed: {reason}"));
         self.remove(process)
+    }
+
+    /// Ends all that are clients or want to be.
+    pub(super) fn kill_all(&self) {
+        let clients = self.clients.values().map(|client| &client.connected);
+        let strangers = self.strangers.iter().map(|stranger| &stranger.connected);
+        for connected in clients.chain(strangers) {
+            connected.kill();
+        }
     }
 
     /// The first by host and rank of those that have connected.

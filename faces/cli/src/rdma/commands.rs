@@ -9,9 +9,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use viaduct_clients::Clients;
+use viaduct_processes::signals;
 use viaduct_programs::Simulation;
 use viaduct_turns::{
     Coordinator, HOST_VARIABLE, RunError, SOCKET_VARIABLE, Stopper, pin_to_one_core,
@@ -26,6 +27,10 @@ use crate::output;
 
 /// How often it is looked whether the user wants to stop.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// How long those that are left when a run ends early may take to end by themselves, and when they
+/// are asked to.
+const FAREWELL_LIMIT: Duration = Duration::from_millis(1500);
+const FAREWELL_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// One command: what runs on one host.
 struct Program {
@@ -112,9 +117,8 @@ impl<'a> Commands<'a> {
                 command.env(HOST_VARIABLE, u32::to_string(&host));
             }
             let number = children.start(command, &program.words[0], host)?;
-            if host.is_some() {
-                coordinator.expect_process(number);
-            } else {
+            coordinator.expect_process(number);
+            if host.is_none() {
                 coordinator.heed_outside(number);
             }
         }
@@ -133,6 +137,7 @@ impl<'a> Commands<'a> {
         let ended = match ended {
             Ok(ended) => ended,
             Err(RunError::Stopped) => return Ok(Ended::Stopped),
+            Err(RunError::Missing(come)) => return Err(self.missing(come)),
             Err(error) => return Err(broken(error.to_string())),
         };
         let statuses = children.wait();
@@ -144,10 +149,33 @@ impl<'a> Commands<'a> {
         if let Some(failure) = clients.failure() {
             return Err(broken(failure.to_string()));
         }
+        let code = code_of(&statuses, audience);
+        if code == 0 && self.ranks.is_some_and(|ranks| ended.processes < ranks) {
+            return Err(self.missing(ended.processes));
+        }
         Ok(Ended::Whole {
             time: ended.time,
-            code: code_of(&statuses, audience),
+            code,
         })
+    }
+
+    /// Fewer programs have come than the run is for.
+    fn missing(&self, come: u32) -> Failure {
+        let wanted = self.ranks.unwrap_or(self.programs.len() as u32);
+        let help = match self.ranks {
+            Some(_) => {
+                "have the command start as many as `--hosts` says, each by a launcher that tells \
+                 it its rank, and none of them linked statically"
+            }
+            None => "a program that starts others by a service of the system is not followed",
+        };
+        Failure::Broken {
+            title: format!(
+                "{}: {come} of {wanted} programs take part in the simulation",
+                self.name
+            ),
+            help: Some(help.to_owned()),
+        }
     }
 }
 
@@ -244,12 +272,40 @@ impl Children {
 }
 
 impl Drop for Children {
-    /// Nobody who is left would ever have a turn again.
+    /// Nobody who is left would ever have a turn again. Who starts others sees their end, and ends
+    /// by itself; if not, it is asked to.
     fn drop(&mut self) {
-        for (child, _) in &mut self.running {
-            let _ = child.kill();
+        for (child, host) in &mut self.running {
+            if host.is_some() {
+                let _ = child.kill();
+            }
+            if within(FAREWELL_LIMIT, || !matches!(child.try_wait(), Ok(None))) {
+                continue;
+            }
+            signals::ask_to_end(child.id());
+            if !within(FAREWELL_LIMIT, || !matches!(child.try_wait(), Ok(None))) {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
         }
-        self.wait();
+        // Somebody whom none of them has waited for may have their output open for longer.
+        within(FAREWELL_LIMIT, || {
+            self.copying.iter().all(JoinHandle::is_finished)
+        });
+    }
+}
+
+/// Whether something comes to be true within so long.
+fn within(limit: Duration, mut is_true: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + limit;
+    loop {
+        if is_true() {
+            return true;
+        }
+        if Instant::now() > end {
+            return false;
+        }
+        thread::sleep(FAREWELL_LOOK_INTERVAL);
     }
 }
 

@@ -380,6 +380,21 @@ fn a_run_on_simulated_hosts_leaves_a_directory_that_runs_again() {
 }
 
 #[test]
+fn a_command_that_starts_too_few_programs_fails() {
+    let folder = simulated_folder();
+    let start = |program: &str| {
+        let on = ["rdma", "--on", "sim:rnic-gen5", "--hosts", "2", "--"];
+        ended(&folder, &[&on[..], &[program]].concat())
+    };
+    let (_, code, said) = start("true");
+    assert_eq!(code, Some(2), "{said}");
+    let wanted = "error: sim:rnic-gen5: 0 of 2 programs take part in the simulation\n";
+    assert!(said.starts_with(wanted), "{said}");
+    // Its own failure comes first.
+    assert_eq!(start("false").1, Some(1));
+}
+
+#[test]
 fn a_digest_that_was_expected_decides_how_a_run_ends() {
     let folder = simulated_folder();
     let expecting = |digest: &str, program: &str| {

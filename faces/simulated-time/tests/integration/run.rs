@@ -105,9 +105,6 @@ pub(crate) fn once(
     set(&mut coordinator);
     let result = coordinator.run(&mut Nothing);
     let ended = children.into_iter().map(|mut child| {
-        if result.is_err() {
-            let _ = child.kill();
-        }
         let mut text = String::new();
         child
             .stdout
