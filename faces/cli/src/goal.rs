@@ -259,16 +259,14 @@ fn replay_file(arguments: &ReplayArguments) -> Result<Exit, Failure> {
         count(outcome.messages)
     );
     output::result(&text)?;
-    for (send, receive) in &outcome.mismatches {
-        let title =
-            format!("`{shown}`: a send and its receive differ in size:\n  {send}\n  {receive}");
-        output::message("error", &title, None);
+    if !outcome.misfits.is_empty() {
+        output::message("error", &format!("`{shown}`: {}", outcome.misfits), None);
     }
     if let Some(stalled) = &outcome.stalled {
         output::message("error", &format!("`{shown}`: {stalled}"), None);
     }
     Ok(
-        match outcome.stalled.is_none() && outcome.mismatches.is_empty() {
+        match outcome.stalled.is_none() && outcome.misfits.is_empty() {
             true => Exit::Fine,
             false => Exit::AssumptionBroke,
         },

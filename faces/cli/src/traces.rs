@@ -9,6 +9,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use viaduct_operations::collective::{Algorithm, Collective, GROUP_RANKS, PIECES};
 use viaduct_operations::trace::{self, ACCELERATOR, HOST, MESSAGES, Options, Trace, Work};
+use viaduct_operations::{check, goal};
 use viaduct_report::count;
 
 use crate::failure::{Exit, Failure};
@@ -99,6 +100,9 @@ impl OptionArguments {
         }
         let graph = trace::graph(trace, &self.options());
         let graph = graph.map_err(|problem| wrong(problem.to_string()))?;
+        if let Some(problem) = goal::unsayable(&graph) {
+            return Err(wrong(problem));
+        }
         write_graph(&graph, output)?;
         Ok(Exit::Fine)
     }
@@ -116,7 +120,10 @@ pub(crate) fn describe(
 ) -> Result<Exit, Failure> {
     // That collectives fit together is seen when they are carried out.
     let fits = trace::graph(trace, &Options::default());
-    fits.map_err(|problem| wrong(problem.to_string()))?;
+    let graph = fits.map_err(|problem| wrong(problem.to_string()))?;
+    if let Some(fault) = check::check(&graph).first() {
+        return Err(wrong(fault.to_string()));
+    }
     // By processor: of messages, accelerator and host.
     let mut times = [(0_u64, 0_u128); 3];
     let (mut counted, mut sends, mut receives): (Sum, Sum, Sum) = Default::default();

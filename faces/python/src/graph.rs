@@ -79,6 +79,7 @@ impl Graph {
             ranks: self.ranks.iter().cloned().map(Arc::new).collect(),
             groups: self.groups.clone(),
             step_word: "step",
+            receives_are_limits: false,
         };
         let made = py.detach(|| trace::graph(&trace, &self.options));
         let made = made.map_err(|error| errors::scenario_text(error, None))?;

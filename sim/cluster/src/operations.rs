@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use viaduct_engine::Time;
 use viaduct_operations::{
-    After, Dependencies, Graph, Kind, Matching, NAMES_MAX, Operation, OperationId, Stalled,
+    After, Dependencies, Graph, Kind, Matching, Misfits, NAMES_MAX, Operation, OperationId, Stalled,
 };
 
 use self::account::Rank;
@@ -138,7 +138,7 @@ pub(crate) struct Operations {
     local_messages: u64,
     /// Whether something was not begun, since no traffic is posted any more.
     is_cut: bool,
-    mismatches: Vec<(OperationId, OperationId)>,
+    misfits: Misfits,
     /// What is kept for the critical path; only where that is asked for.
     pub(crate) causes: Option<Causes>,
 }
@@ -156,7 +156,7 @@ impl Operations {
         };
         Some(Box::new(Self {
             dependencies: Dependencies::new(graph),
-            matching: Matching::new(graph.ranks(), graph.has_wildcards()),
+            matching: Matching::of(graph),
             parts: Vec::new(),
             free: Vec::new(),
             is_beginning: false,
@@ -169,7 +169,7 @@ impl Operations {
             ended: 0,
             local_messages: 0,
             is_cut: false,
-            mismatches: Vec::new(),
+            misfits: Misfits::default(),
             causes: None,
             places,
             application,
@@ -680,9 +680,7 @@ impl<P: Programs> Cluster<P> {
         };
         let graph = operations.application.graph();
         let source = graph.rank_of(send);
-        let Operation {
-            amount, adapter, ..
-        } = graph.operation(send);
+        let adapter = graph.operation(send).adapter;
         let way = operations.way(send);
         if adapter != graph.operation(receive).adapter
             && way != Way::Local
@@ -694,9 +692,7 @@ impl<P: Programs> Cluster<P> {
                  {receive}"
             ));
         }
-        if amount != graph.operation(receive).amount && operations.mismatches.len() < NAMES_MAX {
-            operations.mismatches.push((send, receive));
-        }
+        operations.misfits.look_at(graph, send, receive);
         if way != Way::Rendezvous {
             return self.end_operation(rank, receive, Some(source));
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use viaduct_engine::Time;
 use viaduct_network::QueueWindow;
-use viaduct_operations::{OperationName, Stalled};
+use viaduct_operations::{Misfits, Stalled};
 use viaduct_statistics::{Estimate, Quantiles};
 use viaduct_topology::{LinkClass, Topology};
 
@@ -90,8 +90,8 @@ pub struct ApplicationResult {
     pub is_cut: bool,
     /// What has not ended although nothing could happen any more, if anything.
     pub stalled: Option<Stalled>,
-    /// Sends and receives that matched and whose sizes differ, at most ten.
-    pub mismatches: Vec<(OperationName, OperationName)>,
+    /// Sends and receives that matched and whose sizes do not fit.
+    pub misfits: Misfits,
     /// Each rank: one row.
     pub ranks: Vec<RankRow>,
 }

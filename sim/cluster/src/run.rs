@@ -77,8 +77,11 @@ impl<P: Programs> Cluster<P> {
         let has_unasked_drops = self.has_unasked_drops();
         let application = self.application_result();
         if let Some(application) = &application {
-            let violation = application.violation(self.accounting.counts.dropped);
-            self.violations.extend(violation);
+            let source = self.config.traffic.application();
+            let source = source.map_or_else(String::new, |application| application.shown());
+            let lost = self.accounting.counts.dropped;
+            self.violations
+                .extend(application.violations(&source, lost));
             warnings.extend(application.warnings());
         }
         RunResult {

@@ -35,6 +35,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::collective::Collective;
+use crate::gzip;
 use crate::texts::shortened;
 use crate::trace::Trace;
 
@@ -113,9 +114,6 @@ impl Notes {
     }
 }
 
-/// The first bytes of a file by gzip.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
-
 /// Reads the file of a rank.
 ///
 /// # Errors
@@ -129,7 +127,7 @@ pub fn read_rank(source: &mut dyn Read) -> Result<RankFile, ChakraError> {
             "the file is empty: a trace begins with its metadata",
         ));
     }
-    if first.starts_with(&GZIP) {
+    if first.starts_with(&gzip::FIRST) {
         let mut plain = BufReader::new(flate2::bufread::MultiGzDecoder::new(source));
         return read_plain(&mut plain);
     }
@@ -153,10 +151,7 @@ fn read_plain(source: &mut dyn BufRead) -> Result<RankFile, ChakraError> {
 }
 
 fn unreadable(error: &std::io::Error) -> ChakraError {
-    ChakraError::new(match error.kind() {
-        std::io::ErrorKind::UnexpectedEof => "the file by gzip ends too early".to_owned(),
-        _ => format!("it cannot be read: {error}"),
-    })
+    ChakraError::new(gzip::problem(error))
 }
 
 /// A collective, by the number that Chakra gives it.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::dependencies::Dependencies;
 use crate::graph::{After, Graph, Kind, OperationId, OperationName};
+use crate::misfits::{Misfits, more};
 use crate::stalled::NAMES_MAX;
 
 /// Something that keeps a graph from coming to its end.
@@ -20,13 +21,8 @@ pub enum Fault {
         /// The first of them.
         first: Vec<OperationName>,
     },
-    /// The n-th send of one source, target and tag has another size than the n-th receive.
-    Sizes {
-        /// How many there are in all.
-        count: u64,
-        /// The first of them, the send before its receive.
-        first: Vec<(OperationName, OperationName)>,
-    },
+    /// The n-th send of one source, target and tag does not fit the n-th receive.
+    Sizes(Misfits),
 }
 
 impl fmt::Display for Fault {
@@ -46,25 +42,12 @@ impl fmt::Display for Fault {
                 }
                 more(formatter, *count, first.len())
             }
-            Self::Sizes { count, first } => {
-                write!(formatter, "a send and its receive differ in size: {count}")?;
-                for (send, receive) in first {
-                    write!(formatter, "\n  {send}\n  {receive}")?;
-                }
-                more(formatter, *count, first.len())
-            }
+            Self::Sizes(misfits) => misfits.fmt(formatter),
         }
     }
 }
 
-fn more(formatter: &mut fmt::Formatter<'_>, count: u64, shown: usize) -> fmt::Result {
-    match count - shown as u64 {
-        0 => Ok(()),
-        more => write!(formatter, "\n  and {more} more"),
-    }
-}
-
-/// Looks for cycles, for sends and receives without a partner, and for sizes that differ.
+/// Looks for cycles, for sends and receives without a partner, and for sizes that do not fit.
 ///
 /// Ranks some of whose receives take any are left out of the second and third: what these take
 /// shows when the graph is carried out.
@@ -141,36 +124,28 @@ fn partners(graph: &Graph) -> Vec<Fault> {
         }
     }
     ends.sort_unstable();
-    let mut unmatched = (0, Vec::new());
-    let mut sizes = (0, Vec::new());
+    let (mut count, mut first) = (0, Vec::new());
+    let mut misfits = Misfits::default();
     for group in ends.chunk_by(|a, b| (a.0, a.1, a.2) == (b.0, b.1, b.2)) {
         let sends = group.partition_point(|end| end.3 == Kind::Send);
         let (sends, receives) = group.split_at(sends);
         let both = sends.len().min(receives.len());
         for end in sends[both..].iter().chain(&receives[both..]) {
-            keep(&mut unmatched, || graph.name(end.4));
+            count += 1;
+            if first.len() < NAMES_MAX {
+                first.push(graph.name(end.4));
+            }
         }
         for (send, receive) in sends.iter().zip(receives) {
-            if graph.operation(send.4).amount != graph.operation(receive.4).amount {
-                keep(&mut sizes, || (graph.name(send.4), graph.name(receive.4)));
-            }
+            misfits.look_at(graph, send.4, receive.4);
         }
     }
     let mut faults = Vec::new();
-    if unmatched.0 > 0 {
-        let (count, first) = unmatched;
+    if count > 0 {
         faults.push(Fault::Unmatched { count, first });
     }
-    if sizes.0 > 0 {
-        let (count, first) = sizes;
-        faults.push(Fault::Sizes { count, first });
+    if !misfits.is_empty() {
+        faults.push(Fault::Sizes(misfits));
     }
     faults
-}
-
-fn keep<T>(list: &mut (u64, Vec<T>), item: impl FnOnce() -> T) {
-    list.0 += 1;
-    if list.1.len() < NAMES_MAX {
-        list.1.push(item());
-    }
 }

@@ -24,11 +24,13 @@
 //! Both forms are read rank by rank, so that a long file needs no more memory than its graph.
 
 mod binary;
+mod sayable;
 mod text;
 
 use thiserror::Error;
 
 pub use binary::{is_binary, read_binary, write_binary};
+pub use sayable::unsayable;
 pub use text::{parse_text, read_text, write_text};
 
 /// What is wrong with a GOAL file, and where.

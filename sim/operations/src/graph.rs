@@ -153,6 +153,11 @@ pub struct Graph {
     processors: u32,
     adapters: u32,
     has_wildcards: bool,
+    receives_are_limits: bool,
+    /// Receives of any tag take messages with a tag below.
+    any_tag_end: u32,
+    /// What `lines` count: lines, or nodes of a trace.
+    line_word: &'static str,
 }
 
 impl Graph {
@@ -196,6 +201,27 @@ impl Graph {
     #[must_use]
     pub const fn has_wildcards(&self) -> bool {
         self.has_wildcards
+    }
+
+    /// Whether a receive takes messages of at most its bytes, as those of MPI do, and not only of
+    /// exactly as many.
+    #[must_use]
+    pub const fn receives_are_limits(&self) -> bool {
+        self.receives_are_limits
+    }
+
+    /// Receives of any tag take messages with a tag below: beyond are those of collectives.
+    #[must_use]
+    pub const fn any_tag_end(&self) -> u32 {
+        self.any_tag_end
+    }
+
+    /// Whether the message of a send has a size that a receive takes.
+    #[inline]
+    #[must_use]
+    pub fn fits(&self, send: OperationId, receive: OperationId) -> bool {
+        let [sent, taken] = [send, receive].map(|id| self.kept[id as usize].amount);
+        sent == taken || self.receives_are_limits && sent < taken
     }
 
     /// The operations of a rank.
@@ -247,7 +273,7 @@ impl Graph {
         })
     }
 
-    /// The line of an operation in the text that it comes from, from 1.
+    /// The line of an operation in the text that it comes from, from 1; of a Chakra trace its node.
     #[must_use]
     pub fn line(&self, id: OperationId) -> Option<u32> {
         self.lines.get(id as usize).copied()
@@ -269,6 +295,7 @@ impl Graph {
             rank,
             place: id - self.of_rank(rank).start,
             line: self.line(id),
+            line_word: self.line_word,
             label: self.label(id).cloned(),
             operation: self.operation(id),
         }
@@ -317,8 +344,10 @@ pub struct OperationName {
     pub rank: u32,
     /// Its place among its rank's, from 0.
     pub place: u32,
-    /// Its line, from 1, if it comes from a text.
+    /// Its line, from 1, if it comes from a text; of a Chakra trace its node.
     pub line: Option<u32>,
+    /// What `line` is: "line" or "node".
+    pub line_word: &'static str,
     /// What it is called where it comes from.
     pub label: Option<Arc<str>>,
     /// What it is.
@@ -329,7 +358,7 @@ impl fmt::Display for OperationName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "rank {}, ", self.rank)?;
         match self.line {
-            Some(line) => write!(formatter, "line {line}")?,
+            Some(line) => write!(formatter, "{} {line}", self.line_word)?,
             None => write!(formatter, "operation {}", self.place)?,
         }
         if let Some(label) = &self.label {
@@ -401,6 +430,8 @@ impl Builder {
             first: vec![0],
             processors: 1,
             adapters: 1,
+            any_tag_end: ANY,
+            line_word: "line",
             ..Graph::default()
         };
         Self {
@@ -410,6 +441,21 @@ impl Builder {
             line: None,
             label: NO_LABEL,
         }
+    }
+
+    /// Has receives take messages of at most their bytes: see [`Graph::receives_are_limits`].
+    pub const fn have_receives_be_limits(&mut self) {
+        self.graph.receives_are_limits = true;
+    }
+
+    /// Has receives of any tag leave messages whose tag is not below an end.
+    pub const fn end_any_tag_at(&mut self, end: u32) {
+        self.graph.any_tag_end = end;
+    }
+
+    /// Has messages say "node", or another word, where they say "line".
+    pub const fn call_lines(&mut self, word: &'static str) {
+        self.graph.line_word = word;
     }
 
     /// The line at which the next operation stands. All operations have one, or none has.

@@ -13,6 +13,7 @@
 //! - [`collective`] makes the graphs of collective operations.
 //! - [`programs`] makes traces of parallel programs by name.
 //! - [`trace`] makes the graph of what ranks do step by step, with collectives by name.
+//! - [`gzip`] unpacks files that are packed.
 //! - [`check`] finds cycles, and sends and receives that cannot match.
 //!
 //! No file is opened here, and nothing depends on a clock, a thread or chance.
@@ -36,8 +37,10 @@ pub mod collective;
 mod dependencies;
 pub mod goal;
 mod graph;
+pub mod gzip;
 pub mod loggops;
 mod matching;
+mod misfits;
 pub mod programs;
 pub mod simgrid;
 mod stalled;
@@ -50,4 +53,5 @@ pub use graph::{
     OperationName,
 };
 pub use matching::Matching;
+pub use misfits::Misfits;
 pub use stalled::{NAMES_MAX, Stalled};

@@ -32,9 +32,10 @@ use thiserror::Error;
 use viaduct_engine::{EventQueue, PENDING_MAX, Time};
 
 use crate::dependencies::Dependencies;
-use crate::graph::{After, Graph, Kind, OperationId, OperationName};
+use crate::graph::{After, Graph, Kind, OperationId};
 use crate::matching::Matching;
-use crate::stalled::{NAMES_MAX, Stalled};
+use crate::misfits::Misfits;
+use crate::stalled::Stalled;
 
 /// The parameters of the model.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -115,8 +116,8 @@ pub struct Outcome {
     pub events: u64,
     /// What did not end, if anything.
     pub stalled: Option<Stalled>,
-    /// Sends and receives that matched and whose sizes differ, at most ten.
-    pub mismatches: Vec<(OperationName, OperationName)>,
+    /// Sends and receives that matched and whose sizes do not fit.
+    pub misfits: Misfits,
     /// Memory of the simulation beside the graph, bytes.
     pub state_bytes: usize,
 }
@@ -225,7 +226,7 @@ struct Replay<'a> {
     ended: u64,
     messages: u64,
     events: u64,
-    mismatches: Vec<(OperationId, OperationId)>,
+    misfits: Misfits,
     /// Whether something found no place in the queue.
     is_full: bool,
 }
@@ -254,13 +255,13 @@ pub fn replay(graph: &Graph, parameters: &Parameters) -> Result<Outcome, ReplayE
             per_host,
         },
         dependencies: Dependencies::new(graph),
-        matching: Matching::new(ranks, graph.has_wildcards()),
+        matching: Matching::of(graph),
         freed: Vec::new(),
         earliest: vec![Time::ZERO; if has_several { graph.len() } else { 0 }],
         ended: 0,
         messages: 0,
         events: 0,
-        mismatches: Vec::new(),
+        misfits: Misfits::default(),
         is_full: false,
     };
     for rank in 0..ranks {
@@ -499,12 +500,8 @@ impl Replay<'_> {
 
     /// A receive takes a message: a sender that waited for it goes on.
     fn matched(&mut self, now: Time, send: OperationId, receive: OperationId) {
+        self.misfits.look_at(self.graph, send, receive);
         let operation = self.graph.operation(send);
-        if operation.amount != self.graph.operation(receive).amount
-            && self.mismatches.len() < NAMES_MAX
-        {
-            self.mismatches.push((send, receive));
-        }
         if operation.amount > self.parameters.eager_bytes {
             let sender = self.graph.rank_of(send);
             let processor = self.hosts.processor(sender, operation.processor);
@@ -540,14 +537,13 @@ impl Replay<'_> {
         let graph = self.graph;
         let ends = self.hosts.processors.chunks(self.hosts.per_host.0);
         let ends = ends.map(|of_host| of_host.iter().copied().max().unwrap_or(Time::ZERO));
-        let named = |(send, receive): &(u32, u32)| (graph.name(*send), graph.name(*receive));
         let left = graph.len() as u64 - self.ended;
         Outcome {
             ends: ends.collect(),
             messages: self.messages,
             events: self.events,
             stalled: Stalled::of(graph, &self.matching, left),
-            mismatches: self.mismatches.iter().map(named).collect(),
+            misfits: self.misfits,
             state_bytes: self.queue.state_bytes()
                 + self.matching.state_bytes()
                 + self.dependencies.state_bytes()

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::graph::{ANY, OperationId};
+use crate::graph::{ANY, Graph, OperationId};
 
 const NONE: u32 = u32::MAX;
 
@@ -175,11 +175,12 @@ impl Waiting {
     }
 
     /// The first that came to a rank and that a receive takes.
-    fn first_for(&self, key: Key) -> Option<(u32, u32)> {
+    fn first_for(&self, key: Key, any_tag_end: u32) -> Option<(u32, u32)> {
         let mut place = self.ranks.get(key.rank as usize)?.0;
         while place != NONE {
             let entry = &self.entries[place as usize];
-            if takes((key.source, key.tag), (entry.key.source, entry.key.tag)) {
+            let message = (entry.key.source, entry.key.tag);
+            if takes((key.source, key.tag), message, any_tag_end) {
                 // Messages of one key are told apart by their order, and this is its first.
                 return self.find(entry.key);
             }
@@ -194,9 +195,10 @@ impl Waiting {
     }
 }
 
-/// Whether a receive of a source and tag takes a message.
-const fn takes((source, tag): (u32, u32), message: (u32, u32)) -> bool {
-    (source == ANY || source == message.0) && (tag == ANY || tag == message.1)
+/// Whether a receive of a source and tag takes a message: one of any tag those below an end.
+const fn takes((source, tag): (u32, u32), message: (u32, u32), any_tag_end: u32) -> bool {
+    (source == ANY || source == message.0)
+        && (tag == message.1 || tag == ANY && message.1 < any_tag_end)
 }
 
 /// A receive that takes any source or any tag.
@@ -227,9 +229,19 @@ pub struct Matching {
     wild: Vec<VecDeque<Wild>>,
     messages: Waiting,
     order: u64,
+    any_tag_end: u32,
 }
 
 impl Matching {
+    /// For the ranks of a graph.
+    #[must_use]
+    pub fn of(graph: &Graph) -> Self {
+        Self {
+            any_tag_end: graph.any_tag_end(),
+            ..Self::new(graph.ranks(), graph.has_wildcards())
+        }
+    }
+
     /// For so many ranks. Without wildcards it keeps less.
     #[must_use]
     pub fn new(ranks: u32, has_wildcards: bool) -> Self {
@@ -239,6 +251,7 @@ impl Matching {
             wild: vec![VecDeque::new(); wild],
             messages: Waiting::new(wild),
             order: 0,
+            any_tag_end: ANY,
         }
     }
 
@@ -253,7 +266,7 @@ impl Matching {
         let key = Key { rank, source, tag };
         let is_wild = source == ANY || tag == ANY;
         let found = match is_wild {
-            true => self.messages.first_for(key),
+            true => self.messages.first_for(key, self.any_tag_end),
             false => self.messages.find(key),
         };
         if let Some(found) = found {
@@ -285,7 +298,7 @@ impl Matching {
         if let Some(wild) = self.wild.get_mut(rank as usize) {
             let place = wild
                 .iter()
-                .position(|it| takes((it.source, it.tag), (source, tag)));
+                .position(|it| takes((it.source, it.tag), (source, tag), self.any_tag_end));
             if let Some(place) = place
                 && exact.is_none_or(|(_, exact)| {
                     wild[place].order < self.receives.entries[exact as usize].order
@@ -351,7 +364,7 @@ mod tests {
             let found = self.messages.iter();
             let found = found
                 .enumerate()
-                .find(|(_, it)| it.0 == rank && takes((source, tag), (it.1, it.2)));
+                .find(|(_, it)| it.0 == rank && takes((source, tag), (it.1, it.2), ANY));
             let Some((place, _)) = found else {
                 self.receives.push((rank, source, tag, id));
                 return None;
@@ -363,7 +376,7 @@ mod tests {
             let found = self.receives.iter();
             let found = found
                 .enumerate()
-                .find(|(_, it)| it.0 == rank && takes((it.1, it.2), (source, tag)));
+                .find(|(_, it)| it.0 == rank && takes((it.1, it.2), (source, tag), ANY));
             let Some((place, _)) = found else {
                 self.messages.push((rank, source, tag, id));
                 return None;

@@ -318,6 +318,7 @@ pub fn trace(request: &Request) -> Result<Trace, ProgramError> {
             members: (0..ranks).collect(),
         }],
         step_word: "step",
+        receives_are_limits: false,
     })
 }
 

@@ -19,9 +19,12 @@
 //!   What a reduction computes follows it.
 //! - `alltoallv` goes pairwise; `gatherv` and `scatterv` are messages with the root, `scan` and
 //!   `exscan` a chain. Who has nothing for a rank sends it nothing.
-//! - A receive of no bytes takes whatever its send has.
+//! - A receive takes at most the bytes that it says, as in MPI, or if these are none whatever
+//!   comes. A negative source or tag is any.
+//! - `sendRecv` is a message each way, with tag 0: a trace does not say its tags.
 
 mod actions;
+mod sizes;
 #[cfg(test)]
 mod tests;
 

@@ -63,9 +63,10 @@ pub enum Work {
     Receive {
         /// Its bytes.
         bytes: u64,
-        /// The sending rank.
+        /// The sending rank, or [`ANY`](crate::ANY).
         from: u32,
-        /// Its tag, below 2^31.
+        /// Its tag, below 2^31, or [`ANY`](crate::ANY): of messages that are no part of a
+        /// collective.
         tag: u32,
     },
     /// It does something together with the ranks of a group.
@@ -175,8 +176,10 @@ pub struct Trace {
     pub ranks: Vec<Arc<Steps>>,
     /// Who does collectives together.
     pub groups: Vec<Group>,
-    /// What a step is called where it comes from: "node".
+    /// What a step is called where it comes from: "node", "line", or "step" if it has no file.
     pub step_word: &'static str,
+    /// Whether a receive takes messages of at most its bytes, and not of exactly as many.
+    pub receives_are_limits: bool,
 }
 
 impl Trace {
@@ -242,6 +245,7 @@ impl Trace {
             ranks: of_ranks.collect(),
             groups: groups.collect(),
             step_word: self.step_word,
+            receives_are_limits: self.receives_are_limits,
         }
     }
 }
@@ -402,6 +406,8 @@ pub enum TraceError {
 
 /// Tags of messages of steps are below; those of collectives from there on.
 pub(crate) const TAGS_END: u32 = 1 << 31;
+/// The tag of messages of collectives that a trace lists as steps.
+pub(crate) const LISTED_TAG: u32 = TAGS_END - 1;
 /// Most collectives, counted once for all members of a group.
 const TOGETHER_MAX: u32 = (1 << 29) - 1;
 

@@ -9,6 +9,7 @@ use viaduct_cluster::result::{
 use viaduct_cluster::workload::MessageOperation;
 use viaduct_engine::Time;
 use viaduct_network::{QueueCounts, QueueWindow};
+use viaduct_operations::Misfits;
 use viaduct_statistics::{Estimate, Quantiles};
 use viaduct_topology::{LinkClass, Ports, Topology};
 
@@ -289,7 +290,7 @@ fn application() -> ApplicationResult {
         local_messages: 0,
         is_cut: false,
         stalled: None,
-        mismatches: Vec::new(),
+        misfits: Misfits::default(),
         ranks: vec![rank(0, Some((1, us(20))), us(0)), rank(1, None, us(20))],
     }
 }

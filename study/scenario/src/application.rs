@@ -64,9 +64,11 @@ pub(crate) fn application(
         adapters: build::adapters(settings)?,
     };
     let made = Application::new(graph, cluster, traffic.placement.get()?, protocol);
-    let made = made.map(|made| match request {
-        Some(request) => made.of_request(request),
-        None => made,
+    let file = traffic.file.optional()?;
+    let made = made.map(|made| match (request, file) {
+        (Some(request), _) => made.of_request(request),
+        (None, Some(file)) => made.of_file(file),
+        (None, None) => made,
     });
     made.map_err(|error| {
         let told = Diagnostic::error("the cluster cannot carry the graph out").at(place);

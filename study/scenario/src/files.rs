@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use viaduct_cluster::workload::{ListedMessage, MessageList};
 use viaduct_operations::trace::Trace;
-use viaduct_operations::{Graph, goal};
+use viaduct_operations::{Graph, goal, gzip};
 use viaduct_topology::Topology;
 
 use crate::document::TEXT_BYTES_MAX;
@@ -131,6 +131,16 @@ impl Files {
                 true => text_of_binary(&bytes)?,
                 false => text_of(bytes)?,
             };
+            self.texts.insert(path.to_owned(), text.into());
+        }
+        self.text(path)
+    }
+
+    /// The text of a file, remembered as used; of one by gzip what is packed in it.
+    pub(crate) fn packed_text(&mut self, path: &str) -> Result<Arc<str>, String> {
+        let on_disk = self.base.as_ref().map(|base| base.join(path));
+        if let Some(place) = on_disk.filter(|_| !self.texts.contains_key(path)) {
+            let text = text_of(gzip::unpacked(read_bytes(&place)?, TEXT_BYTES_MAX)?)?;
             self.texts.insert(path.to_owned(), text.into());
         }
         self.text(path)

@@ -10,7 +10,8 @@ use crate::files::Files;
 
 /// The rank in the name of a file, the number behind its last other character: `ti_rank-7.txt`.
 fn rank_in(name: &str) -> Option<u32> {
-    let stem = name.strip_suffix(".txt")?;
+    let stem = name.strip_suffix(".gz").unwrap_or(name);
+    let stem = stem.strip_suffix(".txt")?;
     let digits = stem.len() - stem.trim_end_matches(|it: char| it.is_ascii_digit()).len();
     stem[stem.len() - digits..].parse().ok()
 }
@@ -51,7 +52,7 @@ pub(crate) fn read(files: &mut Files, path: &str) -> Result<(Trace, Notes), Stri
                 .collect()
         }
         None => {
-            let text = files.text(path)?;
+            let text = files.packed_text(path)?;
             match simgrid::listed(&text) {
                 // Paths of a list are those of its folder.
                 Some(names) => {
@@ -70,7 +71,7 @@ pub(crate) fn read(files: &mut Files, path: &str) -> Result<(Trace, Notes), Stri
     let texts: Result<Vec<(String, Arc<str>)>, String> = names
         .into_iter()
         .map(|name| {
-            let text = files.text(&name);
+            let text = files.packed_text(&name);
             let text = text.map_err(|reason| match is_listed {
                 true => format!("{name}, which {path} lists: {reason}"),
                 false => format!("{name}: {reason}"),
@@ -105,7 +106,7 @@ mod tests {
         let all = [
             "1.5_rank-0.txt",
             "rank-12.txt",
-            "7.txt",
+            "7.txt.gz",
             "list.txt",
             "rank-1",
         ];

@@ -148,7 +148,6 @@ impl<P: Programs> Cluster<P> {
             let waited_for = &mut ranks[*peer as usize].waited_for;
             *waited_for = waited_for.saturating_add(*wait);
         }
-        let named = |(send, receive): &(u32, u32)| (graph.name(*send), graph.name(*receive));
         Some(ApplicationResult {
             makespan: ranks.iter().map(|row| row.span).max().unwrap_or(Time::ZERO),
             operations: graph.len() as u64,
@@ -156,21 +155,23 @@ impl<P: Programs> Cluster<P> {
             local_messages: operations.local_messages,
             is_cut: left > 0 && (operations.is_cut || !self.is_application_over()),
             stalled: self.stalled(),
-            mismatches: operations.mismatches.iter().map(named).collect(),
+            misfits: operations.misfits.clone(),
             ranks,
         })
     }
 }
 
 impl ApplicationResult {
-    /// What of it breaks what a run is for: it came to a stop.
-    pub(crate) fn violation(&self, lost: u64) -> Option<String> {
-        let stalled = self.stalled.as_ref()?;
+    /// What of it breaks what a run is for: it came to a stop, or sizes did not fit.
+    pub(crate) fn violations(&self, source: &str, lost: u64) -> impl Iterator<Item = String> {
         let lost = match lost {
             0 => String::new(),
             lost => format!(" ({lost} messages were lost)"),
         };
-        Some(format!("the application came to a stop{lost}: {stalled}"))
+        let stalled = self.stalled.as_ref();
+        let stalled = stalled.map(|it| format!("{source} came to a stop{lost}: {it}"));
+        let misfits = (!self.misfits.is_empty()).then(|| format!("{source}: {}", self.misfits));
+        stalled.into_iter().chain(misfits)
     }
 
     /// What the user should know of it.
@@ -185,14 +186,6 @@ impl ApplicationResult {
                 help: Some("leave `run.until` and `traffic.stop` out, or make them later".into()),
             });
         }
-        warnings.extend(self.mismatches.first().map(|(send, receive)| Warning {
-            text: format!(
-                "sends and receives that matched differ in size: {} or more, the first\n  {send}\n  \
-                 {receive}",
-                self.mismatches.len()
-            ),
-            help: Some("viaduct goal check names them all".into()),
-        }));
         warnings
     }
 }

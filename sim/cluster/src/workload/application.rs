@@ -170,6 +170,8 @@ pub struct Application {
     messages: u64,
     /// The collective operation that it is, if it is one.
     request: Option<Request>,
+    /// The file that it was read from, if it was.
+    file: Option<String>,
 }
 
 /// Why a cluster cannot carry out a graph.
@@ -248,6 +250,7 @@ impl Application {
             bytes: (u32::MAX, 0),
             messages: 0,
             request: None,
+            file: None,
         };
         application.look_at_operations()?;
         Ok(application)
@@ -330,6 +333,23 @@ impl Application {
         Self {
             request: Some(request),
             ..self
+        }
+    }
+
+    /// The same, said to be read from a file, or from those of a folder.
+    #[must_use]
+    pub fn of_file(self, file: String) -> Self {
+        Self {
+            file: Some(file),
+            ..self
+        }
+    }
+
+    /// As messages name it.
+    pub(crate) fn shown(&self) -> String {
+        match &self.file {
+            Some(file) => format!("the application of `{file}`"),
+            None => "the application".to_owned(),
         }
     }
 

@@ -179,6 +179,7 @@ pub(super) fn join(files: &[Arc<RankFile>], groups: &Groups) -> Result<Trace, Jo
         ranks: all,
         groups: known.groups,
         step_word: "node",
+        receives_are_limits: false,
     })
 }
 
@@ -217,6 +218,7 @@ pub(super) fn repeat(file: &RankFile, ranks: u32, groups: &Groups) -> Result<Tra
         ranks: vec![steps; ranks as usize],
         groups: known.groups,
         step_word: "node",
+        receives_are_limits: false,
     })
 }
 

@@ -356,10 +356,7 @@ fn at_loggops_it_takes_what_the_closed_form_says() {
         };
         let outcome = replay(&graph(&request).expect("it is right"), &parameters);
         let outcome = outcome.expect("short enough");
-        assert_eq!(
-            (outcome.stalled.as_ref(), outcome.mismatches.len()),
-            (None, 0)
-        );
+        assert_eq!((outcome.stalled.as_ref(), outcome.misfits.count), (None, 0));
         let end = outcome.end().picoseconds() / 1000;
         let up = u64::from(p.next_power_of_two().ilog2());
         let (is_power, down) = (p.is_power_of_two(), u64::from(p.ilog2()));

@@ -3,14 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::{Line, Notes};
+use super::{Line, Notes, sizes};
 use crate::collective::Collective;
 use crate::graph::ANY;
 use crate::texts::one_line;
-use crate::trace::{Group, MESSAGES, Steps, TAGS_END, Together, Trace, Work};
-
-/// The tag of messages that a collective is made of; programs have those below.
-const TAG: u32 = TAGS_END - 1;
+use crate::trace::{Group, LISTED_TAG as TAG, MESSAGES, Steps, Together, Trace, Work};
 
 /// Bytes of an element, by SimGrid's number of its type.
 const TYPE_BYTES: [u64; 30] = [
@@ -18,21 +15,21 @@ const TYPE_BYTES: [u64; 30] = [
 ];
 
 /// A step in the making.
-struct Step {
-    work: Work,
-    line: u32,
-    name: &'static str,
+pub(super) struct Step {
+    pub(super) work: Work,
+    pub(super) line: u32,
+    pub(super) name: &'static str,
     needs: Vec<u32>,
     /// Its bytes are those of the send that it takes.
-    takes_all: bool,
+    pub(super) takes_all: bool,
 }
 
 /// One rank's steps so far.
-struct Rank {
-    steps: Vec<Step>,
+pub(super) struct Rank {
+    pub(super) steps: Vec<Step>,
     /// What the next step waits for.
     needs: Vec<u32>,
-    /// What was begun and not waited for, by source, target and tag as written, the oldest first.
+    /// What was begun and not waited for, by source, target and tag, the oldest first; -1 is any.
     open: BTreeMap<[i64; 3], VecDeque<u32>>,
     /// Bytes of an element where no type is said.
     element_bytes: u64,
@@ -115,6 +112,28 @@ impl<'a> Words<'a> {
         })
     }
 
+    /// A rank, or any if it is negative, as MPI's wildcard is.
+    fn source(&mut self, ranks: u32) -> Result<u32, String> {
+        let is_any = self.all.get(self.next).is_some_and(|word| {
+            let given = word.parse().ok();
+            given.is_some_and(|given: i64| given < 0)
+        });
+        match is_any {
+            true => self.next().map(|_| ANY),
+            false => self.rank(ranks),
+        }
+    }
+
+    /// A tag; a negative one is any, where that may be.
+    fn tag(&mut self, may_be_any: bool) -> Result<u32, String> {
+        let given = self.whole()?;
+        if may_be_any && given < 0 {
+            return Ok(ANY);
+        }
+        let tag = u32::try_from(given).ok().filter(|tag| *tag < TAG);
+        tag.ok_or_else(|| format!("the tag is {given}: 0 to {} are read", TAG - 1))
+    }
+
     fn amounts(&mut self, ranks: u32) -> Result<Vec<f64>, String> {
         (0..ranks).map(|_| self.amount()).collect()
     }
@@ -135,8 +154,13 @@ fn bytes(elements: f64, each: u64) -> u64 {
     (elements * each as f64).round() as u64
 }
 
+/// Bytes of a message, of which a receive may say none.
+fn limit(elements: f64, each: u64) -> u64 {
+    bytes(elements.clamp(0.0, 1e18), each)
+}
+
 /// Actions, and what follows each.
-const ACTIONS: [(&str, &str); 30] = [
+const ACTIONS: [(&str, &str); 31] = [
     ("init", "nothing or a 1"),
     ("finalize", "none"),
     ("compute", "a number of operations"),
@@ -149,6 +173,10 @@ const ACTIONS: [(&str, &str); 30] = [
     ("isend", "the target, a tag, a size and perhaps a type"),
     ("recv", "the source, a tag, a size and perhaps a type"),
     ("irecv", "the source, a tag, a size and perhaps a type"),
+    (
+        "sendrecv",
+        "a size, the target, a size, the source and perhaps two types",
+    ),
     ("wait", "the source, the target and the tag"),
     ("test", "the source, the target and the tag"),
     ("waitall", "none"),
@@ -221,6 +249,20 @@ impl Rank {
         if !begun.is_empty() {
             self.needs = begun;
         }
+    }
+
+    /// What a wait waits for: the oldest that was begun with the same source, target and tag, or
+    /// else a receive of any that these fit.
+    fn close(&mut self, key: [i64; 3]) -> Option<u32> {
+        let [source, target, tag] = key;
+        let known = [
+            key,
+            [-1, target, tag],
+            [source, target, -1],
+            [-1, target, -1],
+        ];
+        let mut open = known.into_iter();
+        open.find_map(|key| self.open.get_mut(&key)?.pop_front())
     }
 
     fn compute(&mut self, line: u32, name: &'static str, operations: f64) {
@@ -304,11 +346,12 @@ impl Ranks {
                 Ok(())
             }
             "send" | "isend" | "recv" | "irecv" => self.message(at, &mut words),
+            "sendrecv" => self.exchange(at, &mut words),
             "wait" => {
                 let key = [words.whole()?, words.whole()?, words.whole()?];
                 words.end()?;
                 let rank = &mut self.all[line.rank as usize];
-                match rank.open.get_mut(&key).and_then(VecDeque::pop_front) {
+                match rank.close(key.map(|part| part.max(-1))) {
                     Some(begun) => rank.wait(line.number, name, [begun]),
                     None => self.notes.idle_waits += 1,
                 }
@@ -343,45 +386,25 @@ impl Ranks {
         let rank = &mut self.all[me as usize];
         let is_send = name.ends_with("send");
         let partner = match is_send {
-            true => i64::from(words.rank(ranks)?),
-            // A negative source is MPI's wildcard.
-            false => match words.whole()? {
-                any if any < 0 => any,
-                given if given < i64::from(ranks) => given,
-                given => {
-                    return Err(format!(
-                        "there is no rank {given}: ranks are 0 to {}",
-                        ranks - 1
-                    ));
-                }
-            },
+            true => words.rank(ranks)?,
+            false => words.source(ranks)?,
         };
-        let given = words.whole()?;
-        let tag = u32::try_from(given).ok().filter(|tag| *tag < TAG);
-        let tag = tag.ok_or_else(|| {
-            format!(
-                "the tag is {given}: 0 to {} are read, and no wildcard",
-                TAG - 1
-            )
-        })?;
+        let tag = words.tag(!is_send)?;
         let elements = match is_send {
             true => words.amount()?,
             false => words.number()?,
         };
-        let size = bytes(
-            elements.clamp(0.0, 1e18),
-            words.element(rank.element_bytes)?,
-        );
+        let bytes = limit(elements, words.element(rank.element_bytes)?);
         words.end()?;
         let work = match is_send {
             true => Work::Send {
-                bytes: size,
-                to: partner as u32,
+                bytes,
+                to: partner,
                 tag,
             },
             false => Work::Receive {
-                bytes: size,
-                from: u32::try_from(partner).unwrap_or(ANY),
+                bytes,
+                from: partner,
                 tag,
             },
         };
@@ -389,19 +412,41 @@ impl Ranks {
             "send" | "recv" => rank.then(line, name, work),
             _ => rank.begin(line, name, work),
         };
-        let begun = &mut rank.steps[place as usize];
-        begun.takes_all = !is_send && elements <= 0.0;
-        if begun.takes_all && partner < 0 {
-            return Err("it says neither from whom nor how many bytes".to_owned());
-        }
+        rank.steps[place as usize].takes_all = !is_send && elements <= 0.0;
         if name.starts_with('i') {
-            let me = i64::from(me);
             let key = match is_send {
-                true => [me, partner, given],
-                false => [partner, me, given],
+                true => [me, partner, tag],
+                false => [partner, me, tag],
             };
+            let key = key.map(|part| if part == ANY { -1 } else { part.into() });
             rank.open.entry(key).or_default().push_back(place);
         }
+        Ok(())
+    }
+
+    /// A message to one rank and one from another, of which a trace does not say the tags.
+    fn exchange(&mut self, (me, line, name): At, words: &mut Words<'_>) -> Result<(), String> {
+        let ranks = self.all.len() as u32;
+        let rank = &mut self.all[me as usize];
+        let (sent, to) = (words.amount()?, words.rank(ranks)?);
+        let (taken, from) = (words.number()?, words.source(ranks)?);
+        let usual = rank.element_bytes;
+        let (first, second) = (words.element(usual)?, words.element(usual)?);
+        words.end()?;
+        let tag = 0;
+        let send = Work::Send {
+            bytes: limit(sent, first),
+            to,
+            tag,
+        };
+        let receive = Work::Receive {
+            bytes: limit(taken, second),
+            from,
+            tag,
+        };
+        rank.then_all(line, name, [send, receive].into_iter());
+        let last = rank.steps.len() - 1;
+        rank.steps[last].takes_all = taken <= 0.0;
         Ok(())
     }
 
@@ -561,7 +606,7 @@ impl Ranks {
 
     /// The trace; or the rank, the line and what is wrong.
     pub(super) fn finish(mut self) -> Result<(Trace, Notes), (u32, u32, String)> {
-        self.fill_in_bytes()?;
+        sizes::fill_in(&mut self.all)?;
         let ranks = self.all.len() as u32;
         let steps = self.all.into_iter().map(|rank| {
             let mut steps = Steps::default();
@@ -577,48 +622,9 @@ impl Ranks {
                 members: (0..ranks).collect(),
             }],
             step_word: "line",
+            receives_are_limits: true,
         };
         Ok((trace, self.notes))
-    }
-
-    /// Bytes of receives that take what comes: the n-th of a source and tag takes the n-th send.
-    fn fill_in_bytes(&mut self) -> Result<(), (u32, u32, String)> {
-        if !self
-            .all
-            .iter()
-            .flat_map(|rank| &rank.steps)
-            .any(|step| step.takes_all)
-        {
-            return Ok(());
-        }
-        let mut sent: BTreeMap<(u32, u32, u32), VecDeque<u64>> = BTreeMap::new();
-        for (rank, steps) in (0..).zip(&self.all) {
-            for step in &steps.steps {
-                if let Work::Send { bytes, to, tag } = step.work {
-                    sent.entry((rank, to, tag)).or_default().push_back(bytes);
-                }
-            }
-        }
-        for (rank, steps) in (0..).zip(&mut self.all) {
-            for step in &mut steps.steps {
-                let Work::Receive { bytes, from, tag } = &mut step.work else {
-                    continue;
-                };
-                let next = sent.get_mut(&(*from, rank, *tag));
-                let next = next.and_then(VecDeque::pop_front);
-                if step.takes_all {
-                    *bytes = next.ok_or_else(|| {
-                        let problem = format!(
-                            "`{}`: it takes what comes, and no send of rank {from} with tag {tag} \
-                             is left for it",
-                            step.name
-                        );
-                        (rank, step.line, problem)
-                    })?;
-                }
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::check::check;
+use crate::goal;
 use crate::graph::{Graph, Kind, Operation};
 use crate::loggops::{Parameters, replay};
 use crate::trace::{Options, graph};
@@ -180,6 +181,117 @@ fn a_receive_of_no_bytes_takes_what_its_send_has() {
     assert_eq!(any.operation(any.of_rank(1).start).peer, crate::ANY);
 }
 
+/// The sizes of a rank's receives.
+fn taken(graph: &Graph, rank: u32) -> Vec<u64> {
+    let all = graph.of_rank(rank).map(|id| graph.operation(id));
+    let receives = all.filter(|operation| operation.kind == Kind::Receive);
+    receives.map(|operation| operation.amount).collect()
+}
+
+fn replayed(graph: &Graph) -> crate::loggops::Outcome {
+    replay(graph, &Parameters::default()).expect("short enough")
+}
+
+#[test]
+fn a_receive_takes_at_most_the_bytes_that_it_says() {
+    // With room to spare it gets the size of what it takes, so that a GOAL file can say it.
+    let text = "0 send 1 3 77\n1 recv 0 3 100\n";
+    assert_eq!(taken(&graph_of(text), 1), [77]);
+    assert!(replayed(&graph_of(text)).misfits.is_empty());
+    let cut = graph_of(&text.replace("100", "76"));
+    let told = "a message has more bytes than its receive takes: 1\n  rank 0, line 1 `send`: send \
+                77b to 1 with tag 3\n  rank 1, line 2 `recv`: recv 76b from 0 with tag 3";
+    assert_eq!(replayed(&cut).misfits.to_string(), told);
+    assert_eq!(
+        check(&cut)
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>(),
+        [told]
+    );
+    // Where one of any source takes what comes first, the largest that may come counts.
+    let any = "\
+0 send 2 3 50
+1 send 2 3 60
+2 recv -555 3 100
+2 recv 0 3 -1
+2 recv -1 -444 0
+";
+    assert_eq!(taken(&graph_of(any), 2), [100, 50, 60]);
+    let cut = replayed(&graph_of(&any.replace("3 100", "3 40")));
+    assert_eq!(cut.misfits.count, 1);
+    assert_eq!(
+        replayed(&graph_of(&any.replace("1 send 2 3 60\n", "1 init\n")))
+            .misfits
+            .count,
+        0
+    );
+}
+
+#[test]
+fn what_a_goal_file_would_say_wrongly_is_told() {
+    let problem = |text: &str| goal::unsayable(&graph_of(text));
+    let any = "0 send 1 0 8\n0 send 1 0 8\n1 recv -1 0 8\n1 recv -1 -1 0\n";
+    assert_eq!(problem(any), None);
+    assert_eq!(
+        problem(&any.replace("0 send 1 0 8\n1", "0 send 1 0 9\n1")).as_deref(),
+        Some(
+            "rank 1, line 3 `recv`: recv 8b from any rank: in a GOAL file it has one size, and what \
+             it takes several"
+        )
+    );
+    assert_eq!(
+        problem(&format!("{any}0 barrier\n1 barrier\n")).as_deref(),
+        Some(
+            "rank 1, line 4 `recv`: recv 8b from any rank with any tag: in a GOAL file it would \
+             take messages of collectives, too"
+        )
+    );
+    assert_eq!(problem("0 send 1 0 8\n1 recv 0 0 9\n"), None);
+}
+
+#[test]
+fn a_receive_with_any_tag_leaves_messages_of_collectives() {
+    let text = "\
+0 irecv 1 -444 8
+0 barrier
+0 alltoallv 8 8 8 8 8 8
+0 wait 1 0 5
+1 barrier
+1 alltoallv 8 8 8 8 8 8
+1 send 0 5 8
+";
+    let graph = graph_of(text);
+    assert!(graph.has_wildcards());
+    let outcome = replayed(&graph);
+    assert_eq!((outcome.stalled, outcome.messages), (None, 5));
+    // What the wait names is known once the message is there: it waits for the receive of any.
+    assert_eq!(read(&one(text)).expect("it is right").1.idle_waits, 0);
+}
+
+#[test]
+fn an_exchange_is_a_message_each_way() {
+    let text = "0 sendRecv 1000 1 2000 1\n1 sendRecv 250 0 125 0 1 0\n";
+    let graph = graph_of(&text.replace("250 0", "500 0"));
+    assert_eq!(sent(&graph), [(0, 1, 1_000), (1, 0, 2_000)]);
+    // Both are on their way at once.
+    assert_eq!(
+        end(&text.replace("250 0", "500 0")),
+        1_500 + 2 * 1_500 + 2_500 - 1_500 + 6 * 1_999
+    );
+    let ring: String = (0..4)
+        .map(|rank| {
+            format!(
+                "{rank} sendRecv 10 {} -1 {}\n",
+                (rank + 1) % 4,
+                (rank + 3) % 4
+            )
+        })
+        .collect();
+    assert_eq!(end(&ring), alone(10));
+    assert_eq!(taken(&graph_of(&ring), 2), [10]);
+}
+
 #[test]
 fn each_rank_has_a_file_of_its_own() {
     let files = ["0 send 1 0 8\n", "1 recv 0 0 8\n"];
@@ -230,8 +342,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             "0 send 0 -1 8\n",
-            "t.txt, line 1, rank 0: `send`: the tag is -1: 0 to 2147483646 are read, and no \
-             wildcard",
+            "t.txt, line 1, rank 0: `send`: the tag is -1: 0 to 2147483646 are read",
         ),
         (
             "0 send 0 0 8 99\n",
@@ -257,7 +368,17 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             "0 recv -1 5 0\n",
-            "t.txt, line 1, rank 0: `recv`: it says neither from whom nor how many bytes",
+            "t.txt, line 1, rank 0: `recv`: it takes what comes, and no send of any rank with tag 5 \
+             is left for it",
+        ),
+        (
+            "0 sendRecv 8 0 8\n",
+            "t.txt, line 1, rank 0: `sendRecv`: 3 words follow, and a size, the target, a size, the \
+             source and perhaps two types are expected",
+        ),
+        (
+            "0 alltoallv 8 0 8 8 0 8\n1 alltoallv 8 8 0 8 9 0\n",
+            "t.txt, line 2, rank 1: `alltoallv`: it takes 9 B of rank 0, whose line 1 sends it 8 B",
         ),
     ] {
         let error = read(&one(text)).expect_err(text);

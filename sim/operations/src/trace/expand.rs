@@ -5,9 +5,11 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use super::pairing::Pairing;
-use super::{MESSAGES, Options, StepName, Steps, TAGS_END, Together, Trace, TraceError, Work};
+use super::{
+    LISTED_TAG, MESSAGES, Options, StepName, Steps, TAGS_END, Together, Trace, TraceError, Work,
+};
 use crate::collective::{self, Algorithm, Request, block_bytes};
-use crate::graph::{After, Builder, Graph, GraphError, Kind, Operation};
+use crate::graph::{ANY, After, Builder, Graph, GraphError, Kind, Operation};
 
 pub(super) fn graph(trace: &Trace, options: &Options) -> Result<Graph, TraceError> {
     let orders = orders(trace)?;
@@ -18,11 +20,18 @@ pub(super) fn graph(trace: &Trace, options: &Options) -> Result<Graph, TraceErro
         _ => MESSAGES,
     });
     let joining = busiest.max().unwrap_or(MESSAGES).saturating_add(1);
+    let mut builder = Builder::new(trace.ranks.len() as u32);
+    builder.end_any_tag_at(LISTED_TAG);
+    builder.call_lines(trace.step_word);
+    if trace.receives_are_limits {
+        builder.have_receives_be_limits();
+    }
     let mut expansion = Expansion {
         trace,
         options,
         pairing,
-        builder: Builder::new(trace.ranks.len() as u32),
+        builder,
+        has_lines: has_lines(trace),
         joining,
         done: vec![0; trace.groups.len()],
         last: vec![None; trace.groups.len()],
@@ -31,6 +40,12 @@ pub(super) fn graph(trace: &Trace, options: &Options) -> Result<Graph, TraceErro
         expansion.add_rank(rank, order)?;
     }
     Ok(expansion.builder.finish())
+}
+
+/// Whether steps have numbers in a file, all of which a graph can keep.
+fn has_lines(trace: &Trace) -> bool {
+    let largest = trace.ranks.iter().flat_map(|steps| &steps.numbers).max();
+    trace.step_word != "step" && largest.is_some_and(|it| u32::try_from(*it).is_ok())
 }
 
 pub(super) fn step_name(trace: &Trace, rank: u32, place: u32) -> StepName {
@@ -113,6 +128,8 @@ struct Expansion<'a> {
     options: &'a Options,
     pairing: Pairing,
     builder: Builder,
+    /// Whether operations are told by the number that their step has in its file.
+    has_lines: bool,
     /// A processor on which nothing takes any time: what has several ends gets one there.
     joining: u8,
     /// By group, how many collectives the present rank has done, and the end of the last one.
@@ -131,7 +148,11 @@ impl Expansion<'_> {
         for place in order.iter().copied() {
             needs.clear();
             needs.extend(steps.needs(place).iter().map(|need| ends[*need as usize]));
-            self.builder.set_label(steps.name(place).1);
+            let (number, name) = steps.name(place);
+            if self.has_lines {
+                self.builder.at_line(number as u32);
+            }
+            self.builder.set_label(name);
             let added = match steps.work(place) {
                 Work::Together(together) => {
                     self.add_collective(rank, place, together, &mut needs)?
@@ -175,7 +196,10 @@ impl Expansion<'_> {
                     ..Operation::compute(nanoseconds)
                 }
             }
-            Work::Send { tag, .. } | Work::Receive { tag, .. } if tag >= TAGS_END => {
+            Work::Send { tag, .. } if tag >= TAGS_END => {
+                return Err(TraceError::Tag(self.name(rank, place)));
+            }
+            Work::Receive { tag, .. } if tag >= TAGS_END && tag != ANY => {
                 return Err(TraceError::Tag(self.name(rank, place)));
             }
             Work::Send { bytes, to, tag } => Operation::send(bytes, to).tagged(tag),

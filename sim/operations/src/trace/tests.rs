@@ -40,6 +40,7 @@ fn trace(ranks: &[Arc<Steps>], groups: &[&[u32]]) -> Trace {
             })
             .collect(),
         step_word: "node",
+        receives_are_limits: false,
     }
 }
 
@@ -250,7 +251,7 @@ fn to_an_all_to_all_each_brings_what_it_has() {
         );
     }
     let outcome = replay(&made, &Parameters::default()).unwrap();
-    assert!(outcome.stalled.is_none() && outcome.mismatches.is_empty());
+    assert!(outcome.stalled.is_none() && outcome.misfits.is_empty());
     let bruck = Options {
         all_to_all: Algorithm::Bruck,
         ..Options::default()

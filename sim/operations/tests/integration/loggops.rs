@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_operations::goal::parse_text;
 use viaduct_operations::loggops::{Parameters, ReplayError, replay};
-use viaduct_operations::{ANY, After, Builder, Dependencies, Graph, Kind, Matching, Operation};
+use viaduct_operations::{
+    ANY, After, Builder, Dependencies, Graph, Kind, Matching, Misfits, Operation,
+};
 
 fn nanoseconds(graph: &Graph, parameters: &Parameters) -> Vec<u64> {
     let outcome = replay(graph, parameters).expect("short enough");
     assert_eq!(outcome.stalled, None);
-    assert_eq!(outcome.mismatches, []);
+    assert_eq!(outcome.misfits, Misfits::default());
     let ends = outcome.ends.iter();
     ends.map(|end| {
         assert_eq!(end.picoseconds() % 1000, 0);
@@ -139,7 +141,7 @@ impl Plain<'_> {
             queue: BTreeMap::new(),
             free: vec![[0; 3]; graph.ranks() as usize],
             dependencies: Dependencies::new(graph),
-            matching: Matching::new(graph.ranks(), graph.has_wildcards()),
+            matching: Matching::of(graph),
             freed: Vec::new(),
             order: 0,
         };
@@ -567,8 +569,8 @@ fn sizes_that_differ_are_named_and_do_not_stall() {
         .expect("it is right");
     let outcome = replay(&builder.finish(), &Parameters::default()).expect("it is right");
     assert_eq!(outcome.stalled, None);
-    let [(send, receive)] = &*outcome.mismatches else {
-        panic!("{:?}", outcome.mismatches);
+    let [(send, receive)] = &*outcome.misfits.first else {
+        panic!("{:?}", outcome.misfits);
     };
     assert_eq!(send.to_string(), "rank 0, operation 0: send 100000b to 1");
     assert_eq!(

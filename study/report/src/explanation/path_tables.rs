@@ -118,7 +118,7 @@ pub(crate) fn what(step: &Step) -> String {
     let operation = step.operation.operation;
     let (size, peer) = (format_size(operation.amount), operation.peer);
     let place = match step.operation.line {
-        Some(line) => format!(" (line {line})"),
+        Some(line) => format!(" ({} {line})", step.operation.line_word),
         None => String::new(),
     };
     let what = match &step.doing {
