@@ -128,6 +128,9 @@ const SI_KERNEL: c_int = 0x80;
 /// As for that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
+    if signal == libc::SIGTRAP && !new.is_null() {
+        crate::steps::give_up();
+    }
     if signal != libc::SIGSEGV || viaduct_turns::local().is_none() {
         // SAFETY: the caller's arguments.
         return unsafe { real::sigaction(signal, new, old) };
@@ -166,8 +169,9 @@ pub unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> l
     }
 }
 
-/// Calls a function that changes a mask with a set that leaves our signals open: the counter's,
-/// since a fault that is masked ends the process, and that of [`crate::loops`].
+/// Calls a function that changes a mask with a set that leaves our signals open: the counter's and
+/// that of [`crate::steps`], since a fault that is masked ends the process, and that of
+/// [`crate::loops`].
 ///
 /// # Safety
 ///
@@ -184,6 +188,7 @@ pub(crate) unsafe fn without_ours(
     unsafe {
         let mut open = *set;
         libc::sigdelset(&raw mut open, libc::SIGSEGV);
+        libc::sigdelset(&raw mut open, libc::SIGTRAP);
         libc::sigdelset(&raw mut open, crate::loops::number());
         change(&raw const open)
     }

@@ -7,7 +7,7 @@
 //! - `clocks`: clocks and sleeps; `counter`: the processor's counter of time
 //! - `hosts`: names of hosts; `sockets`: whom sockets are bound and connected to
 //! - `transfers`: reads and writes that would block; `polls`: waits on many descriptors
-//! - `loops`: loops that make no call
+//! - `loops`: loops that make no call; `steps`: what shows that one waits for memory
 //! - `threads`: threads, which run one at a time; `locks`: what they wait for
 //! - `processes`: processes that are made, replaced, waited for and ended; `signals`: waits for
 //!   signals
@@ -40,6 +40,7 @@ pub mod processes;
 mod real;
 pub mod signals;
 pub mod sockets;
+mod steps;
 pub mod threads;
 pub mod transfers;
 

@@ -60,8 +60,13 @@ pub(super) enum Audience {
 
 /// How commands ended.
 pub(super) enum Ended {
-    /// All of them, by this simulated time, picoseconds, and with this exit code.
-    Whole { time: u64, code: i32 },
+    /// All of them, by this simulated time, picoseconds, and with this exit code; so much was not
+    /// as it should be, which was told.
+    Whole {
+        time: u64,
+        code: i32,
+        notices: usize,
+    },
     /// The user stopped them.
     Stopped,
 }
@@ -156,6 +161,7 @@ impl<'a> Commands<'a> {
         Ok(Ended::Whole {
             time: ended.time,
             code,
+            notices: ended.notices.len(),
         })
     }
 

@@ -52,6 +52,10 @@ pub(super) struct SimulatedArguments {
     /// With --on: seed of random draws, of faults and traffic [default: the study's, else 1]
     #[arg(long, value_name = "N", requires = "on")]
     seed: Option<u64>,
+    /// With --on: fail with exit code 2 if times may differ from run to run, of which a warning
+    /// tells, such as of a computation that was taken for a wait for memory
+    #[arg(long, requires = "on")]
+    strict: bool,
     /// With --on: tell how busy links were
     #[arg(long, requires = "on")]
     links: bool,
@@ -108,6 +112,8 @@ enum Outcome {
         digest: String,
         /// Of the first command that failed, else 0.
         code: i32,
+        /// Warnings that times may differ from run to run.
+        notices: usize,
     },
     /// The user stopped it.
     Stopped,
@@ -142,7 +148,11 @@ pub(super) fn run(name: &str, arguments: &RdmaArguments) -> Result<Exit, Failure
     };
     let expected = given.expect.as_ref();
     let expected = expected.map(|Digest(digest)| (digest.as_str(), "was expected"));
-    finish(&carry_out(&order, &commands, &wanted)?, expected)
+    finish(
+        &carry_out(&order, &commands, &wanted)?,
+        expected,
+        given.strict,
+    )
 }
 
 /// Runs the commands of a run directory again, and compares digests.
@@ -164,7 +174,7 @@ pub(super) fn rerun(order: &Order, arguments: &RerunArguments) -> Result<Exit, F
         force: false,
     };
     let outcome = carry_out(order, &order.commands(), &wanted)?;
-    let exit = finish(&outcome, Some((&former.digest, "in the directory")))?;
+    let exit = finish(&outcome, Some((&former.digest, "in the directory")), false)?;
     if exit == Exit::Fine {
         output::result(&format!(
             "\n  rerun    the same digest, {}\n",
@@ -240,7 +250,12 @@ fn carry_out(
     if let Some(selection) = wanted.inspection.selection() {
         simulation.record(selection);
     }
-    let Ended::Whole { time, code } = commands.run(&mut simulation, Audience::User)? else {
+    let Ended::Whole {
+        time,
+        code,
+        notices,
+    } = commands.run(&mut simulation, Audience::User)?
+    else {
         return Ok(Outcome::Stopped);
     };
     let account = Account::of(&simulation, started.elapsed().as_secs_f64());
@@ -284,7 +299,11 @@ fn carry_out(
         );
     }
     output::result(&said)?;
-    Ok(Outcome::Ran { digest, code })
+    Ok(Outcome::Ran {
+        digest,
+        code,
+        notices,
+    })
 }
 
 /// What is to be said of a run, which is repeated, unheard, where that is needed.
@@ -341,16 +360,30 @@ fn leave(
 }
 
 /// Compares the digest, and decides how the command ends.
-fn finish(outcome: &Outcome, expected: Option<(&str, &str)>) -> Result<Exit, Failure> {
-    let Outcome::Ran { digest, code } = outcome else {
+fn finish(
+    outcome: &Outcome,
+    expected: Option<(&str, &str)>,
+    is_strict: bool,
+) -> Result<Exit, Failure> {
+    let Outcome::Ran {
+        digest,
+        code,
+        notices,
+    } = outcome
+    else {
         return Ok(Exit::Interrupted);
     };
     let exit = match expected {
         Some((expected, place)) if expected != digest => {
             let title = format!("digest {digest}, and {expected} {place}");
-            let help = "the programs, their files, the model or the study differ; or a loop that \
-                        makes no call was taken for a computation: repeat it on a quiet machine";
+            let help = "the programs, their files, the model or the study differ; or a warning \
+                        says why times may";
             output::message("error", &title, Some(help));
+            Exit::AssumptionBroke
+        }
+        _ if is_strict && *notices > 0 => {
+            let title = "`--strict`: times may differ from run to run, as the warning says";
+            output::message("error", title, None);
             Exit::AssumptionBroke
         }
         _ => Exit::Fine,

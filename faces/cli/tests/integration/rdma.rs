@@ -395,6 +395,30 @@ fn a_command_that_starts_too_few_programs_fails() {
 }
 
 #[test]
+fn a_strict_run_fails_where_another_warns() {
+    let folder = simulated_folder();
+    // A process that wants to take part and says nonsense.
+    let script = "import os, socket\n\
+                  peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n\
+                  peer.connect(os.environ['VIADUCT_SIMULATION'])\n\
+                  peer.send(b'x')";
+    let run = |options: &[&str], words: &[&str]| {
+        let on = ["rdma", "--on", "sim:rnic-gen5"];
+        ended(&folder, &[&on[..], options, &["--"], words].concat())
+    };
+    let warned = "warning: a process that wanted to be a client was not taken\n";
+    let (_, code, said) = run(&[], &["python3", "-c", script]);
+    assert!(code == Some(0) && said.contains(warned), "{code:?}: {said}");
+    let (_, code, said) = run(&["--strict"], &["python3", "-c", script]);
+    assert!(code == Some(2) && said.contains(warned), "{code:?}: {said}");
+    assert!(
+        said.contains("error: `--strict`: times may differ"),
+        "{said}"
+    );
+    assert_eq!(run(&["--strict"], &["true"]).1, Some(0));
+}
+
+#[test]
 fn a_digest_that_was_expected_decides_how_a_run_ends() {
     let folder = simulated_folder();
     let expecting = |digest: &str, program: &str| {
