@@ -87,10 +87,17 @@ impl<P: Provider> Nic<P> {
     ///
     /// [`ReturnCode::NameService`] for a name it does not know.
     pub fn resolve(&self, host: &str, discriminator: &[u8]) -> Result<Address> {
-        let host = self
-            .shared
-            .fabric
-            .host_by_name(self.shared.handle, host, 0)?;
+        self.resolve_at(host, 0, discriminator)
+    }
+
+    /// As [`Nic::resolve`], at the address of another NIC of the host: its first has index 0.
+    ///
+    /// # Errors
+    ///
+    /// [`ReturnCode::NameService`] for a name it does not know, or if it has no such address.
+    pub fn resolve_at(&self, host: &str, index: u32, discriminator: &[u8]) -> Result<Address> {
+        let fabric = &self.shared.fabric;
+        let host = fabric.host_by_name(self.shared.handle, host, index)?;
         Ok(Address::new(host, discriminator))
     }
 

@@ -14,6 +14,8 @@
 //! A message leaves by one adapter and comes by one; [`AdapterChoice`] says by which. Its answer
 //! takes the same two. Processes of one host reach each other through no adapter.
 
+use core::ops::Range;
+
 use crate::cluster::Cluster;
 use crate::config::ClusterConfig;
 use crate::error::RunError;
@@ -159,7 +161,7 @@ impl Numbering {
     }
 
     /// Where those of the host of a place stand.
-    pub(crate) fn processors_of(&self, place: u32) -> core::ops::Range<usize> {
+    pub(crate) fn processors_of(&self, place: u32) -> Range<usize> {
         let (first, count) = match self.processors {
             None => (self.first_place(place), 1),
             Some(processors) => (place / self.adapters * processors, processors),
@@ -306,8 +308,8 @@ impl ClusterConfig {
         if let Some(host) = self.unlike_adapters() {
             return Err(RunError::UnlikeAdapters { host });
         }
-        if has_programs && (count > 1 || processors.is_some()) {
-            return Err(RunError::AdaptersOfPrograms);
+        if has_programs && processors.is_some() {
+            return Err(RunError::ProcessorsOfPrograms);
         }
         let is_graph = self.traffic.application().is_some();
         match adapters.choice.is_of_graphs() && count > 1 && !is_graph {
@@ -321,10 +323,29 @@ impl<P: Programs> Cluster<P> {
     /// The processor that works for the messages of a process, which has this port at this place.
     #[inline]
     pub(crate) fn processor_of(&self, place: u32, port: u32) -> usize {
-        match self.has_several {
-            false => place as usize,
-            true => self.numbering.processor(port, 0),
+        match (self.has_several, self.numbering.processors) {
+            (false, _) => place as usize,
+            // Messages of programs name a place alone.
+            (true, None) => self.numbering.first_place(place) as usize,
+            (true, Some(_)) => self.numbering.processor(port, 0),
         }
+    }
+
+    /// The place at which what programs have of a host is kept that belongs to no adapter of it.
+    #[inline]
+    #[must_use]
+    pub fn first_place(&self, place: u32) -> u32 {
+        match self.has_several {
+            false => place,
+            true => self.numbering.first_place(place),
+        }
+    }
+
+    /// All places of the host of a place.
+    #[must_use]
+    pub fn places_with(&self, place: u32) -> Range<u32> {
+        let first = self.first_place(place);
+        first..first + self.config.hosts.adapters.count
     }
 
     /// The process of a port: where what belongs to no adapter is kept.

@@ -706,8 +706,19 @@ impl<P: Programs> Cluster<P> {
         }
     }
 
-    /// A host dies, or its NIC alone.
+    /// A host dies, with all its NICs, or one NIC alone.
     pub fn kill(&mut self, host: u32, is_host: bool) {
+        let places = match is_host {
+            true => self.places_with(host),
+            false => host..host + 1,
+        };
+        for place in places {
+            self.kill_at(place, is_host);
+        }
+    }
+
+    /// A host dies as far as one of its places is concerned, or the NIC there alone.
+    fn kill_at(&mut self, host: u32, is_host: bool) {
         let (detection, seed) = (self.config.detection, self.config.run.seed);
         let topology = &self.config.topology;
         let none = || Box::new(Failures::none(Faults::none(topology, detection, seed)));

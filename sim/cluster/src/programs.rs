@@ -9,6 +9,10 @@
 //! ([`Programs::nic`]), with their VIs, limits and events, and what the study's own processes use
 //! is the cluster's (`Cluster::drawn`). What is hardware they share: processors, engines, caches,
 //! buses and links. So a study goes on beside idle programs as it does without them.
+//!
+//! Where hosts have several adapters, a host here is a place of the network with one adapter, as
+//! [`adapters`](crate::adapters) has it. The places of one host have its processor together, and
+//! die together.
 
 mod account;
 mod carry;

@@ -23,7 +23,7 @@ use crate::bytes;
 use crate::counts::{self, Counts};
 use crate::event::Event;
 use crate::executor::Spawn;
-use crate::host::{DEVICE, DEVICE_NAME, FIRST_ADDRESS, Host};
+use crate::host::{DEVICE, FIRST_ADDRESS, Host, device_name};
 use crate::raw::{RawWrites, WriteId};
 use crate::tasks::{TaskId, Tasks};
 
@@ -51,8 +51,8 @@ pub(crate) struct Hosted {
     pub(crate) is_driven: bool,
     /// Waits for a time alone, since a stack waited for one last.
     pub(crate) quiet_waits: u32,
-    /// Of a host's RDMA adapter, in its GID.
-    pub(crate) address_of: fn(u32) -> Ipv4Addr,
+    /// Of a host's first RDMA adapter, in its GID, if somebody has said so.
+    pub(crate) address_of: Option<fn(u32) -> Ipv4Addr>,
     /// VIs that an event concerned; kept to be used again.
     touched: Vec<ViHandle>,
 }
@@ -83,12 +83,14 @@ impl Hosted {
                 ..NicAttributes::default()
             })
         });
-        let name = Arc::from(DEVICE_NAME);
+        let adapters = config.hosts.adapters.count;
+        let names: Vec<Arc<str>> = (0..adapters).map(|it| device_name(it).into()).collect();
         Self {
             hosts: (0..config.topology.host_count())
                 .map(|number| {
                     let (model, attributes) = (config.host.of(number), attributes.of(number));
-                    Host::new(number, model, &name, attributes)
+                    let name = &names[config.adapter_at(number).1 as usize];
+                    Host::new(number, model, name, attributes)
                 })
                 .collect(),
             raw: RawWrites::default(),
@@ -99,7 +101,7 @@ impl Hosted {
             wake_at: None,
             is_watching: false,
             is_driven: false,
-            address_of: crate::verbs::address_of,
+            address_of: None,
             quiet_waits: 0,
             touched: Vec::new(),
         }
@@ -260,6 +262,7 @@ impl Programs for Hosted {
     fn died(cluster: &mut Cluster, host: u32, is_host: bool) {
         if is_host {
             let handler = cluster.programs.host(host).handler;
+            // What runs on a host is of its first place.
             cluster.programs.tasks.bury(host, handler);
         } else {
             Self::follow_up(cluster, host, None);
@@ -440,14 +443,16 @@ impl Hosted {
 
     /// Something changed on a host: whoever watches it looks.
     pub(crate) fn changed(cluster: &mut Cluster, host: u32) {
-        let state = &mut cluster.programs.hosts[host as usize];
+        let home = cluster.first_place(host);
+        let watchers = &mut cluster.programs.hosts[home as usize].watchers;
         let tasks = &mut cluster.programs.tasks;
-        for &task in &state.watchers {
+        for &task in &*watchers {
             tasks.notice(task);
         }
-        state.watchers.clear();
+        watchers.clear();
+        let state = &cluster.programs.hosts[host as usize];
         if state.agent.has_jobs() && state.handler.is_none() {
-            state.handler = Some(TaskId(u32::MAX));
+            cluster.programs.host(host).handler = Some(TaskId(u32::MAX));
             let done = Self::interrupt(cluster, host);
             cluster.schedule(done, Event::Call(host));
         }

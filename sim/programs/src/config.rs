@@ -27,6 +27,8 @@ pub struct SimulationConfig {
     pub switch: SwitchModel,
     /// Processor, bus and adapter of each host.
     pub host: ByHost<HostModel>,
+    /// How many adapters a host has: the topology has a place for each.
+    pub adapters: Adapters,
     /// What goes wrong. Nothing is drawn, and no time passes otherwise, where this is empty.
     pub faults: Vec<Fault>,
     /// How long it takes until faults are noticed.
@@ -43,7 +45,7 @@ pub struct SimulationConfig {
 /// their own on the hosts, which share processors, adapters, buses and links with the programs.
 #[derive(Clone, Debug)]
 pub struct Around {
-    /// How these processes use the hosts.
+    /// How these processes use the hosts, but for the adapters, which are the cluster's.
     pub hosts: HostsConfig,
     /// What they send: until `stop`, if programs last so long.
     pub traffic: TrafficConfig,
@@ -164,7 +166,10 @@ impl From<SimulationConfig> for ClusterConfig {
             links: config.links,
             switch: config.switch,
             host: config.host,
-            hosts: around.hosts,
+            hosts: HostsConfig {
+                adapters: config.adapters,
+                ..around.hosts
+            },
             traffic: around.traffic,
             faults: config.faults,
             detection: config.detection,

@@ -358,7 +358,7 @@ impl Simulation {
     /// Hosts.
     #[must_use]
     pub fn hosts(&self) -> u32 {
-        self.shared.lock().host_count()
+        self.shared.lock().config.host_count()
     }
 
     /// Simulated time so far.
@@ -394,7 +394,8 @@ impl Simulation {
     /// Whether a host, and its programs with it, has not died.
     #[must_use]
     pub fn is_alive(&self, host: u32) -> bool {
-        !self.shared.lock().is_host_dead(host)
+        let cluster = self.shared.lock();
+        !cluster.is_host_dead(host * cluster.config.hosts.adapters.count)
     }
 
     /// What became short on adapters so far, and cost time: tripwires and events of CLAN.
@@ -411,7 +412,8 @@ impl Simulation {
     #[must_use]
     pub fn process(&self, host: u32) -> Process {
         assert!(host < self.hosts(), "host {host} of {}", self.hosts());
-        Process::new(Arc::clone(&self.shared), host)
+        let adapters = self.shared.lock().config.hosts.adapters.count;
+        Process::new(Arc::clone(&self.shared), host * adapters)
     }
 
     /// Starts a blocking program on a host.
@@ -475,9 +477,11 @@ impl Simulation {
                 if let Some(reason) = cluster.deadlock() {
                     return Err(SimulationError::Deadlock { reason });
                 }
+                let places = cluster.programs.tasks.waiting_places().into_iter();
+                let hosts = places.map(|place| cluster.config.adapter_at(place).0);
                 return Err(SimulationError::Stuck {
                     at: cluster.now(),
-                    hosts: cluster.programs.tasks.waiting_hosts(),
+                    hosts: hosts.collect(),
                 });
             }
         }

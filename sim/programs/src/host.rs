@@ -16,8 +16,10 @@ use crate::verbs::Verbs;
 /// The one NIC of a host's agent.
 pub(crate) const DEVICE: usize = 0;
 
-/// What every host's NIC is called.
-pub(crate) const DEVICE_NAME: &str = "sim0";
+/// What an adapter of a host is called.
+pub(crate) fn device_name(adapter: u32) -> String {
+    format!("sim{adapter}")
+}
 
 /// The first host's address: six bytes, as in Ethernet's locally administered range.
 pub(crate) const FIRST_ADDRESS: u64 = 0x0200_0000_0001;
@@ -39,7 +41,7 @@ pub(crate) struct Host {
     pub(crate) told: Vec<Told>,
     /// Tripwires and the event queue, of an adapter that has them.
     pub(crate) notices: Option<Box<Notices>>,
-    /// Tasks that wait for a change.
+    /// Tasks that wait for a change at the host: kept at its first place.
     pub(crate) watchers: Vec<TaskId>,
     /// What its NIC did to move messages.
     pub(crate) counts: Counts,

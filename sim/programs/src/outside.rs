@@ -48,10 +48,10 @@ impl Simulation {
         }
     }
 
-    /// What addresses hosts have for programs that run elsewhere, which have sockets there: before
-    /// any of them has opened its RDMA adapter.
+    /// What addresses hosts have for programs that run elsewhere, which have sockets there, and
+    /// find a host's first adapter: before any of them has opened it.
     pub fn set_addresses(&self, address_of: fn(u32) -> Ipv4Addr) {
-        self.lock().programs.address_of = address_of;
+        self.lock().programs.address_of = Some(address_of);
     }
 
     /// A new deputy on a host; none if the host is dead. From now on no program waits in place:

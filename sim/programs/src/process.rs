@@ -1,5 +1,7 @@
 //! A program's view of its simulated host: the fabric's operations, time, and other programs.
 
+mod adapters;
+
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -27,14 +29,15 @@ pub type SimulatedFabric = AgentProvider<Process>;
 #[derive(Clone)]
 pub struct Process {
     shared: Arc<Shared>,
-    host: u32,
+    /// The place of the network that its adapter is at.
+    place: u32,
 }
 
 impl fmt::Debug for Process {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Process")
-            .field("host", &self.host)
+            .field("place", &self.place)
             .finish_non_exhaustive()
     }
 }
@@ -73,14 +76,14 @@ fn time_of(span: Duration) -> Time {
 }
 
 impl Process {
-    pub(crate) const fn new(shared: Arc<Shared>, host: u32) -> Self {
-        Self { shared, host }
+    pub(crate) const fn new(shared: Arc<Shared>, place: u32) -> Self {
+        Self { shared, place }
     }
 
-    /// The host's number.
-    #[must_use]
-    pub const fn host(&self) -> u32 {
-        self.host
+    /// The place of its adapter.
+    #[inline]
+    pub(crate) const fn place(&self) -> u32 {
+        self.place
     }
 
     /// The operations of the fabric, from this host.
@@ -111,7 +114,7 @@ impl Process {
 
     pub(crate) fn local(&self, cluster: &mut Cluster) -> Time {
         let now = cluster.now();
-        cluster.processor_free(self.host).max(now)
+        cluster.processor_free(self.place).max(now)
     }
 
     /// Keeps the host's processor busy for some time. A blocking program goes on when it is over,
@@ -119,7 +122,7 @@ impl Process {
     pub fn compute(&self, span: Duration) {
         let mut cluster = self.shared.lock();
         let now = cluster.now();
-        cluster.work(self.host, now, time_of(span));
+        cluster.work(self.place, now, time_of(span));
         self.synchronise(&mut cluster);
     }
 
@@ -190,7 +193,7 @@ impl Process {
     /// The processor has looked in a loop, and sees a change half a turn late.
     pub fn pay_for_polling(&self) {
         let mut cluster = self.shared.lock();
-        let delay = cluster.polling_delay(self.host);
+        let delay = cluster.polling_delay(self.place);
         self.spend(&mut cluster, delay);
     }
 
@@ -212,9 +215,9 @@ impl Process {
         self.wait(&mut cluster, Some(until), true);
         // A loop over memory sees a change half a turn late.
         if cluster.now() < until {
-            let delay = cluster.polling_delay(self.host);
+            let delay = cluster.polling_delay(self.place);
             let now = cluster.now();
-            cluster.work(self.host, now, delay);
+            cluster.work(self.place, now, delay);
         }
     }
 
@@ -237,13 +240,14 @@ impl Process {
     /// Starts a program; none if the host is dead.
     pub(crate) fn start(&self, program: Program) -> Option<TaskId> {
         let mut cluster = self.shared.lock();
-        if cluster.is_host_dead(self.host) {
+        if cluster.is_host_dead(self.place) {
             // Dropped without the lock: it may hold anything.
             drop(cluster);
             drop(program);
             return None;
         }
-        let task = cluster.programs.tasks.add(self.host, true);
+        let home = cluster.first_place(self.place);
+        let task = cluster.programs.tasks.add(home, true);
         cluster.programs.spawned.push_back(Spawn { task, program });
         Some(task)
     }
@@ -257,8 +261,9 @@ impl Process {
     pub fn die(&self) {
         let own = {
             let mut cluster = self.shared.lock();
-            cluster.kill(self.host, true);
-            current().filter(|current| cluster.programs.tasks.host(current.task) == self.host)
+            cluster.kill(self.place, true);
+            let home = cluster.first_place(self.place);
+            current().filter(|current| cluster.programs.tasks.host(current.task) == home)
         };
         if let Some(current) = own.filter(Current::may_block) {
             loop {
@@ -271,8 +276,8 @@ impl Process {
     #[inline(always)]
     fn alive(&self) -> Result<Guard<'_>> {
         let cluster = self.shared.lock();
-        if cluster.is_host_dead(self.host) {
-            return Err(dead(self.host));
+        if cluster.is_host_dead(self.place) {
+            return Err(dead(cluster.config.adapter_at(self.place).0));
         }
         Ok(cluster)
     }
@@ -281,19 +286,19 @@ impl Process {
     #[inline]
     pub(crate) fn spend(&self, cluster: &mut Cluster, span: Time) {
         let now = cluster.now();
-        cluster.work(self.host, now, span);
+        cluster.work(self.place, now, span);
     }
 
     /// A program's wait is over: it pays for how it was told. What it still has to read.
     fn wake_up(&self, cluster: &mut Guard<'_>, told: Told) -> Time {
         let event = match told {
             Told::Woken(event) => {
-                Hosted::wake(cluster, self.host);
+                Hosted::wake(cluster, self.place);
                 cluster.programs.counts.events += u64::from(event.is_some());
                 event.unwrap_or(Time::ZERO)
             }
             Told::Looks(round) => {
-                let delay = cluster.polling_delay(self.host);
+                let delay = cluster.polling_delay(self.place);
                 self.spend(cluster, delay + half(round));
                 Time::ZERO
             }
@@ -315,7 +320,7 @@ impl Process {
         let deadline = limit.map(|limit| cluster.now() + time_of(limit));
         let (mut told, mut has_slept) = (None, false);
         loop {
-            if let Some(seen) = look(&mut cluster.programs.host(self.host).agent)? {
+            if let Some(seen) = look(&mut cluster.programs.host(self.place).agent)? {
                 let (mut event, mut notice) = (Time::ZERO, Time::ZERO);
                 if let Some(told) = told
                     && has_slept
@@ -324,17 +329,17 @@ impl Process {
                     event = self.wake_up(&mut cluster, told);
                     notice = self.local(&mut cluster) - from;
                 } else if watched.is_some_and(is_interrupted_for) {
-                    notice = cluster.config.host.of(self.host).notice().found();
+                    notice = cluster.config.host.of(self.place).notice().found();
                     self.spend(&mut cluster, notice);
                 }
                 if let Some(watched) = watched {
                     let was_asleep = has_slept && matches!(told, Some(Told::Woken(_)));
                     let read = self.read(&mut cluster, watched);
-                    cluster.programs.host(self.host).counts.wake_ups += u64::from(was_asleep);
-                    let reap = cluster.config.host.of(self.host).processor.reap;
+                    cluster.programs.host(self.place).counts.wake_ups += u64::from(was_asleep);
+                    let reap = cluster.config.host.of(self.place).processor.reap;
                     self.spend(&mut cluster, event + read + reap);
                     let reap = event + read + reap;
-                    Hosted::tell_taken(&mut cluster, self.host, watched, Take { notice, reap });
+                    Hosted::tell_taken(&mut cluster, self.place, watched, Take { notice, reap });
                 }
                 return Ok(Some(seen));
             }
@@ -350,7 +355,7 @@ impl Process {
             }
             if told.is_none() {
                 let arranged =
-                    watched.map(|watched| Hosted::arrange(&mut cluster, self.host, watched));
+                    watched.map(|watched| Hosted::arrange(&mut cluster, self.place, watched));
                 told = Some(arranged.unwrap_or(Told::Woken(None)));
                 // Setting a tripwire takes time, in which what is waited for may come.
                 self.synchronise(&mut cluster);
@@ -360,7 +365,7 @@ impl Process {
             }
             let sleeps = watched.is_some() && matches!(told, Some(Told::Woken(_)));
             if sleeps && !has_slept {
-                cluster.programs.host(self.host).counts.sleeps += 1;
+                cluster.programs.host(self.place).counts.sleeps += 1;
             }
             has_slept = true;
             self.wait(&mut cluster, deadline, true);
@@ -385,7 +390,7 @@ impl Process {
         let (mut cluster, seen, has_waited) = self.see(limit, look)?;
         let mut notice = QUESTION;
         if has_waited {
-            notice = cluster.polling_delay(self.host);
+            notice = cluster.polling_delay(self.place);
             self.spend(&mut cluster, notice);
         }
         Some((seen, notice))
@@ -398,7 +403,7 @@ impl Process {
         limit: Option<Duration>,
         look: impl FnMut(&mut Cluster) -> Option<T>,
     ) -> Option<T> {
-        let told = Hosted::arrange_memory(&mut self.shared.lock(), self.host, place);
+        let told = Hosted::arrange_memory(&mut self.shared.lock(), self.place, place);
         let (mut cluster, seen, has_slept) = self.see(limit, look)?;
         if has_slept {
             let event = self.wake_up(&mut cluster, told);
@@ -425,9 +430,9 @@ impl Process {
         let mut cluster = self.alive().ok()?;
         let (now, post) = (
             cluster.now(),
-            cluster.config.host.of(self.host).processor.post,
+            cluster.config.host.of(self.place).processor.post,
         );
-        let worked = cluster.work(self.host, now, post.saturating_mul(posts));
+        let worked = cluster.work(self.place, now, post.saturating_mul(posts));
         Some(act(&mut cluster, worked))
     }
 
@@ -445,7 +450,7 @@ impl Process {
     ) -> Option<(T, Take)> {
         let mut cluster = self.shared.lock();
         self.synchronise(&mut cluster);
-        let model = cluster.config.host.of(self.host).processor;
+        let model = cluster.config.host.of(self.place).processor;
         if let Some((seen, pieces)) = look(&mut cluster) {
             let (notice, reap) = (Time::ZERO, model.reap.saturating_mul(pieces));
             self.spend(&mut cluster, reap);
@@ -494,7 +499,7 @@ impl Process {
     fn turns(&self, cluster: &mut Guard<'_>, half: Time, turns: u64) -> Time {
         let until = cluster.now() + turn_of(half).saturating_mul(turns);
         self.wait(cluster, Some(until), true);
-        if cluster.polling_delay(self.host) == Time::ZERO {
+        if cluster.polling_delay(self.place) == Time::ZERO {
             // Others have the processor: the loop goes on when it is free, and looks then.
             self.synchronise(cluster);
             return Time::ZERO;
@@ -512,7 +517,7 @@ impl Process {
         let mut woken = Time::ZERO;
         if has_slept {
             let from = cluster.now();
-            woken = Hosted::wake(&mut cluster, self.host) - from;
+            woken = Hosted::wake(&mut cluster, self.place) - from;
             self.synchronise(&mut cluster);
         }
         Some((seen, woken))
@@ -521,16 +526,21 @@ impl Process {
     /// The processor takes a completion, which it has noticed in so long.
     pub(crate) fn pay_for_reaping(&self, completion: &Completion, notice: Time) {
         let mut cluster = self.shared.lock();
-        let reap = cluster.config.host.of(self.host).processor.reap;
+        let reap = cluster.config.host.of(self.place).processor.reap;
         self.spend(&mut cluster, reap);
         let taken = std::slice::from_ref(completion);
-        Hosted::tell_completed(&mut cluster, self.host, taken, Take { notice, reap });
+        Hosted::tell_completed(&mut cluster, self.place, taken, Take { notice, reap });
     }
 
     /// The processor registers memory.
     pub(crate) fn pay_for_registering(&self, bytes: u64) {
         let mut cluster = self.shared.lock();
-        let span = cluster.config.host.of(self.host).memory.registration(bytes);
+        let span = cluster
+            .config
+            .host
+            .of(self.place)
+            .memory
+            .registration(bytes);
         self.spend(&mut cluster, span);
     }
 
@@ -564,13 +574,13 @@ impl Process {
     #[inline]
     fn pay(&self, cluster: &mut Cluster, watched: Watched, notice: Time, reap: Time) {
         self.spend(cluster, notice + reap);
-        Hosted::tell_taken(cluster, self.host, watched, Take { notice, reap });
+        Hosted::tell_taken(cluster, self.place, watched, Take { notice, reap });
     }
 
     /// What there is to read of the event queue by a program that has found something.
     fn read(&self, cluster: &mut Cluster, watched: Watched) -> Time {
         match watched {
-            Watched::Entries(_) => Hosted::read_event(cluster, self.host),
+            Watched::Entries(_) => Hosted::read_event(cluster, self.place),
             Watched::Vi(..) => Time::ZERO,
         }
     }
@@ -578,12 +588,12 @@ impl Process {
     /// Waits until the simulation's time has reached the program's own.
     #[inline]
     fn synchronise(&self, cluster: &mut Guard<'_>) {
-        let free = cluster.processor_free(self.host);
+        let free = cluster.processor_free(self.place);
         if free <= cluster.now() || !may_block() {
             return;
         }
         // Nothing else happens until then, as a rule: the clock moves, and that is all.
-        if !(self.is_alone(cluster) && !cluster.is_host_dead(self.host) && cluster.advance(free)) {
+        if !(self.is_alone(cluster) && !cluster.is_host_dead(self.place) && cluster.advance(free)) {
             self.catch_up(cluster);
         }
     }
@@ -591,7 +601,7 @@ impl Process {
     #[inline(never)]
     fn catch_up(&self, cluster: &mut Guard<'_>) {
         loop {
-            let free = cluster.processor_free(self.host);
+            let free = cluster.processor_free(self.place);
             if free <= cluster.now() {
                 return;
             }
@@ -607,7 +617,8 @@ impl Process {
         let task = current.task;
         let wait = cluster.programs.tasks.wait(task, is_watching);
         if is_watching && cluster.programs.tasks.list(task) {
-            let watchers = &mut cluster.programs.host(self.host).watchers;
+            let home = cluster.first_place(self.place);
+            let watchers = &mut cluster.programs.host(home).watchers;
             reserve_little(watchers);
             watchers.push(task);
         }
@@ -634,7 +645,7 @@ impl Process {
         const EVENTS_MAX: u32 = 1 << 10;
 
         for _ in 0..EVENTS_MAX {
-            if cluster.is_host_dead(self.host) {
+            if cluster.is_host_dead(self.place) {
                 return false;
             }
             if let Some(is_over) = cluster.programs.tasks.take_if_next(task) {
@@ -674,7 +685,7 @@ pub(crate) type Guard<'a> = crate::lock::Guard<'a, Cluster>;
 // SAFETY: messages are carried by the verdicts of the semantics, under the lock of all operations.
 unsafe impl Runtime for Process {
     fn access<T>(&self, act: impl FnOnce(&mut Agent) -> T) -> T {
-        act(&mut self.shared.lock().programs.host(self.host).agent)
+        act(&mut self.shared.lock().programs.host(self.place).agent)
     }
 
     fn operate<T>(
@@ -687,10 +698,10 @@ unsafe impl Runtime for Process {
         // A loop of questions takes time, or what it waits for never comes.
         self.spend(&mut cluster, QUESTION);
         let now = cluster.timestamp();
-        let result = act(&mut cluster.programs.host(self.host).agent, now);
-        Hosted::follow_up(&mut cluster, self.host, vi);
+        let result = act(&mut cluster.programs.host(self.place).agent, now);
+        Hosted::follow_up(&mut cluster, self.place, vi);
         if let Some(vi) = vi {
-            Hosted::tell_receives(&mut cluster, self.host, vi);
+            Hosted::tell_receives(&mut cluster, self.place, vi);
         }
         result
     }
@@ -703,10 +714,10 @@ unsafe impl Runtime for Process {
     ) -> Result<Option<T>> {
         let mut cluster = self.alive()?;
         self.synchronise(&mut cluster);
-        let model = cluster.config.host.of(self.host).processor;
-        let round = Hosted::round(&cluster, self.host, watched);
+        let model = cluster.config.host.of(self.place).processor;
+        let round = Hosted::round(&cluster, self.place, watched);
         let (delay, reap) = (model.polling_delay + half(round), model.reap);
-        let seen = look(&mut cluster.programs.host(self.host).agent)?;
+        let seen = look(&mut cluster.programs.host(self.place).agent)?;
         if seen.is_some() {
             let read = self.read(&mut cluster, watched);
             self.pay(&mut cluster, watched, half(round), read + reap);
@@ -719,7 +730,7 @@ unsafe impl Runtime for Process {
         while left > 0 {
             let from = cluster.now();
             let notice = self.turns(&mut cluster, delay, left);
-            let seen = look(&mut cluster.programs.host(self.host).agent)?;
+            let seen = look(&mut cluster.programs.host(self.place).agent)?;
             if seen.is_some() {
                 let read = self.read(&mut cluster, watched);
                 self.pay(&mut cluster, watched, notice, read + reap);
@@ -751,29 +762,29 @@ unsafe impl Runtime for Process {
         };
         let (now, post) = (
             cluster.now(),
-            cluster.config.host.of(self.host).processor.post,
+            cluster.config.host.of(self.place).processor.post,
         );
-        let (begins, _) = cluster.work(self.host, now, post);
-        let Some((_, id)) = cluster.programs.host(self.host).agent.place_of(vi) else {
+        let (begins, _) = cluster.work(self.place, now, post);
+        let Some((_, id)) = cluster.programs.host(self.place).agent.place_of(vi) else {
             // It says what is wrong.
             let now = cluster.timestamp();
-            let result = act(&mut cluster.programs.host(self.host).agent, now);
-            Hosted::follow_post(&mut cluster, self.host, vi, None);
+            let result = act(&mut cluster.programs.host(self.place).agent, now);
+            Hosted::follow_post(&mut cluster, self.place, vi, None);
             return result;
         };
-        Hosted::arrange_bound(&mut cluster, self.host, id, queue);
+        Hosted::arrange_bound(&mut cluster, self.place, id, queue);
         let now = cluster.timestamp();
-        let before = cluster.unstarted(self.host, id);
-        let result = act(&mut cluster.programs.host(self.host).agent, now);
+        let before = cluster.unstarted(self.place, id);
+        let result = act(&mut cluster.programs.host(self.place).agent, now);
         if work == Work::PostSend {
             // A tripwire that had to be set is a part of it.
-            let worked = (begins, cluster.processor_free(self.host));
-            cluster.posted(self.host, id, before, worked);
+            let worked = (begins, cluster.processor_free(self.place));
+            cluster.posted(self.place, id, before, worked);
         }
-        Hosted::follow_post(&mut cluster, self.host, vi, Some(id));
+        Hosted::follow_post(&mut cluster, self.place, vi, Some(id));
         if work == Work::PostReceive {
-            cluster.posted_receive(self.host, begins);
-            Hosted::tell_receives_of(&mut cluster, self.host, id);
+            cluster.posted_receive(self.place, begins);
+            Hosted::tell_receives_of(&mut cluster, self.place, id);
         }
         result
     }
@@ -790,13 +801,18 @@ unsafe impl Runtime for Process {
     fn charge(&self, work: Work) {
         if let Work::Register { bytes } = work {
             let mut cluster = self.shared.lock();
-            let span = cluster.config.host.of(self.host).memory.registration(bytes);
+            let span = cluster
+                .config
+                .host
+                .of(self.place)
+                .memory
+                .registration(bytes);
             self.spend(&mut cluster, span);
         }
     }
 
     fn expect(&self, watched: Watched) {
-        Hosted::arrange(&mut self.shared.lock(), self.host, watched);
+        Hosted::arrange(&mut self.shared.lock(), self.place, watched);
     }
 
     fn is_handler(&self) -> bool {
@@ -810,13 +826,17 @@ unsafe impl Runtime for Process {
     }
 
     fn address(&self, name: &str, index: u32) -> Result<HostAddress> {
-        let hosts = self.shared.lock().host_count() as usize;
+        let config = Arc::clone(&self.shared.lock().config);
+        let (hosts, adapters) = (config.host_count(), config.hosts.adapters.count);
         let number = name.strip_prefix("host").unwrap_or(name).parse::<u32>();
-        let known = number.ok().filter(|number| (*number as usize) < hosts);
-        match (known, index) {
-            (Some(number), 0) => Ok(address_of(number)),
-            (Some(_), _) => Err(unknown(format!("host {name:?} has one address"))),
-            (None, _) => Err(unknown(format!(
+        match number.ok().filter(|number| *number < hosts) {
+            Some(number) if index < adapters => Ok(address_of(number * adapters + index)),
+            Some(_) if adapters == 1 => Err(unknown(format!("host {name:?} has one address"))),
+            Some(_) => Err(unknown(format!(
+                "host {name:?} has {adapters} addresses, one for each adapter: 0 to {}",
+                adapters - 1
+            ))),
+            None => Err(unknown(format!(
                 "no host {name:?}: there are host0 to host{}",
                 hosts - 1
             ))),
@@ -824,19 +844,19 @@ unsafe impl Runtime for Process {
     }
 
     fn name(&self, address: HostAddress) -> Result<String> {
-        let hosts = self.shared.lock().host_count() as usize;
-        host_at(address, hosts)
-            .map(|number| format!("host{number}"))
+        let config = Arc::clone(&self.shared.lock().config);
+        host_at(address, config.topology.host_count() as usize)
+            .map(|place| format!("host{}", config.adapter_at(place).0))
             .ok_or_else(|| unknown(format!("no host has the address {:#x}", address.get())))
     }
 
     fn counts(&self) -> Result<Counts> {
-        Ok(self.alive()?.programs.host(self.host).counts)
+        Ok(self.alive()?.programs.host(self.place).counts)
     }
 
     fn neighbours(&self, own: HostAddress, hops: u32) -> Vec<HostAddress> {
-        let hosts = self.shared.lock().host_count();
-        (0..hosts)
+        let places = self.shared.lock().place_count();
+        (0..places)
             .map(address_of)
             .filter(|address| hops > 0 || *address == own)
             .collect()

@@ -87,7 +87,7 @@ impl Process {
     /// The network below VIA; `None` if the adapter has no remote writes.
     #[must_use]
     pub fn remote_writes(&self) -> Option<RemoteWrites> {
-        model_of(self.lock().config.host.of(self.host()))?;
+        model_of(self.lock().config.host.of(self.place()))?;
         Some(RemoteWrites {
             process: self.clone(),
         })
@@ -99,7 +99,7 @@ impl RemoteWrites {
     #[must_use]
     pub fn give(&self, bytes: u32) -> Given {
         let mut cluster = self.process.lock();
-        let cookie = cluster.programs.raw.give(self.process.host(), bytes);
+        let cookie = cluster.programs.raw.give(self.process.place(), bytes);
         drop(cluster);
         Given {
             process: self.process.clone(),
@@ -117,7 +117,7 @@ impl RemoteWrites {
         if !cluster.programs.raw.has(cookie) {
             return Err(taken_back(cookie));
         }
-        if let Some(model) = model_of(cluster.config.host.of(self.process.host())) {
+        if let Some(model) = model_of(cluster.config.host.of(self.process.place())) {
             self.process.spend(&mut cluster, model.map);
         }
         Ok(Mapped {
@@ -181,7 +181,7 @@ impl Mapped {
     pub fn write(&self, offset: u32, bytes: &[u8]) -> Result<()> {
         self.check(offset, bytes)?;
         let mut cluster = self.process.lock();
-        let host = self.process.host();
+        let host = self.process.place();
         Hosted::write_raw(&mut cluster, host, self.cookie, offset, bytes);
         Ok(())
     }
@@ -196,7 +196,7 @@ impl Mapped {
     pub fn post_dma(&self, offset: u32, bytes: &[u8]) -> Result<()> {
         self.check(offset, bytes)?;
         let mut cluster = self.process.lock();
-        let host = self.process.host();
+        let host = self.process.place();
         Hosted::post_raw(&mut cluster, host, self.cookie, offset, bytes);
         Ok(())
     }
@@ -204,7 +204,7 @@ impl Mapped {
     /// Polls until at most so many DMA requests of this host have not ended; false when the time is
     /// over.
     pub fn poll_dma(&self, at_most: u32, limit: Option<Duration>) -> bool {
-        let host = self.process.host();
+        let host = self.process.place();
         let found = self.process.poll_memory(limit, |cluster: &mut Cluster| {
             (cluster.programs.raw.requests(host) <= at_most).then_some(())
         });

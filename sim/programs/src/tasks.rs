@@ -165,8 +165,8 @@ impl Tasks {
         }
     }
 
-    /// Hosts of the programs that wait.
-    pub(crate) fn waiting_hosts(&self) -> Vec<u32> {
+    /// The hosts, by their first places, of the programs that wait.
+    pub(crate) fn waiting_places(&self) -> Vec<u32> {
         self.states
             .iter()
             .filter(|state| state.is_alive && state.is_program && state.is_waiting)

@@ -94,7 +94,7 @@ pub use handles::{
     DatagramDestination, Device, ProtectionDomain, QueuePair, QueuePairOptions, SendRequest,
     SharedReceiveQueue,
 };
-pub(crate) use host::{Verbs, address_of};
+pub(crate) use host::Verbs;
 pub use memory::{Buffer, MemoryRegion};
 pub use viaduct_provider::via::verbs::carrier::Signal;
 pub use viaduct_provider::via::verbs::{

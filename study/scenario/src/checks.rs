@@ -206,10 +206,6 @@ impl Checker<'_> {
         let adapter = mechanism.known().unwrap_or(MechanismKind::Native);
         let traffic = &config.traffic;
         let is_answered = matches!(traffic.arrivals, Arrivals::PingPong);
-        let adapters = config.hosts.adapters;
-        // A bus that limits nothing is shared by nobody.
-        let has_buses = config.host.values().any(|host| !host.bus.is_free());
-        let shares_buses = adapters.count > 1 && !adapters.has_own_bus && has_buses;
         let all = MessageOperation::ALL.into_iter();
         let combinations = all
             .filter(|it| traffic.has(*it))
@@ -221,12 +217,7 @@ impl Checker<'_> {
                 level: Some(traffic.reliability),
                 disturbance: None,
                 // Those that do not understand each other were refused when they were read.
-                hosts: match config.host.are_alike() {
-                    _ if shares_buses => HostsKind::AdaptersOnOneBus,
-                    _ if adapters.count > 1 => HostsKind::Adapters,
-                    true => HostsKind::Alike,
-                    false => HostsKind::Groups,
-                },
+                hosts: HostsKind::of(&config.host, config.hosts.adapters),
                 sharing: config.links.sharing,
             });
         let refused = combinations.filter_map(|it| Refusal::of(&it)).next();

@@ -5,7 +5,9 @@
 //! with these words, so that `viaduct check` and `viaduct run` print them, and the matrix test
 //! (`tests/matrix`) leaves out these combinations and no others: it runs all the rest.
 
+use viaduct_cluster::adapters::Adapters;
 use viaduct_cluster::workload::MessageOperation;
+use viaduct_hardware::{ByHost, HostModel};
 use viaduct_network::Sharing;
 use viaduct_provider::via::ReliabilityLevel;
 
@@ -78,6 +80,21 @@ pub enum HostsKind {
     Strangers,
 }
 
+impl HostsKind {
+    /// That of hosts whose adapters understand each other.
+    #[must_use]
+    pub fn of(hosts: &ByHost<HostModel>, adapters: Adapters) -> Self {
+        // A bus that limits nothing is shared by nobody.
+        let has_buses = hosts.values().any(|host| !host.bus.is_free());
+        match hosts.are_alike() {
+            _ if adapters.count > 1 && !adapters.has_own_bus && has_buses => Self::AdaptersOnOneBus,
+            _ if adapters.count > 1 => Self::Adapters,
+            true => Self::Alike,
+            false => Self::Groups,
+        }
+    }
+}
+
 /// Why some combinations are refused.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal {
@@ -145,14 +162,14 @@ impl Refusal {
         refuses: |it| it.adapter == MechanismKind::Endpoints && it.hosts == HostsKind::Groups,
     };
 
-    /// Programs and endpoints on hosts of several adapters.
+    /// Endpoints on hosts of several adapters.
     pub const ONE_ADAPTER: Self = Self {
-        reason: "programs and endpoints find one adapter at their host",
-        help: "leave hosts.adapters and hosts.processors out: on the topology \"rail\" each adapter \
-               of a server is a host of its own for them",
+        reason: "endpoints find one interface at their host",
+        help: "leave hosts.adapters out: on the topology \"rail\" each interface of a server is a \
+               host of its own for them",
         refuses: |it| {
             let has_several = matches!(it.hosts, HostsKind::Adapters | HostsKind::AdaptersOnOneBus);
-            it.workload != Workload::Traffic && has_several
+            it.workload == Workload::Endpoints && has_several
         },
     };
 

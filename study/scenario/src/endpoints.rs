@@ -98,7 +98,11 @@ pub fn endpoints_in(
         let Refusal { reason, help, .. } = Refusal::ALIKE_INTERFACES;
         return Err(refuse(format!("{reason}: {help}")));
     }
-    programs::one_adapter(read).map_err(refuse)?;
+    if read.config.hosts.adapters.count > 1 {
+        let Refusal { reason, help, .. } = Refusal::ONE_ADAPTER;
+        return Err(refuse(format!("{reason}: {help}")));
+    }
+    programs::one_processor(read).map_err(|reason| refuse(reason.to_owned()))?;
     let config = load_endpoints(model, hosts)?;
     let model = match read.given_sharing() {
         Some(sharing) => LinkModel::Shared(sharing, read.config.links.switching),

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use viaduct_cluster::adapters::Adapters;
 use viaduct_cluster::faults::Detection;
+use viaduct_cluster::workload::MessageOperation;
 use viaduct_engine::Time;
 use viaduct_hardware::{Frame, HostModel, Switching};
 use viaduct_network::{Buffers, CreditLinks, LinkConfig, Sharing, SwitchModel};
@@ -13,7 +15,7 @@ use viaduct_topology::{Ports, Topology};
 
 use crate::adapter::Adapter;
 use crate::build;
-use crate::combinations::Refusal;
+use crate::combinations::{Combination, HostsKind, Refusal, Workload};
 use crate::diagnostics::Diagnostics;
 use crate::host_groups;
 use crate::preset::{Preset, load_preset};
@@ -98,15 +100,16 @@ pub fn load_programs(
     programs_of(&preset, model, study, hosts)
 }
 
-/// Why programs and endpoints cannot stand in a study, if its hosts have several adapters, or
-/// processors that are counted.
-pub(crate) fn one_adapter(study: &Study) -> Result<(), String> {
-    let hosts = &study.config.hosts;
-    if hosts.adapters.count == 1 && hosts.processors.is_none() {
-        return Ok(());
+/// Why programs and endpoints cannot stand in a study, if its hosts have processors that are
+/// counted.
+pub(crate) fn one_processor(study: &Study) -> Result<(), &'static str> {
+    match study.config.hosts.processors {
+        None => Ok(()),
+        Some(_) => Err(
+            "programs and endpoints find one processor at their host: leave \
+                        hosts.processors out",
+        ),
     }
-    let Refusal { reason, help, .. } = Refusal::ONE_ADAPTER;
-    Err(format!("{reason}: {help}"))
 }
 
 /// The same for a preset that is loaded, and may have been changed since; `model` is its name in
@@ -131,7 +134,7 @@ pub fn programs_of(
     let host = host(preset).map_err(lacking)?;
     if let Some(study) = study {
         let loaded = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
-        one_adapter(&loaded).map_err(|reason| ProgramsError::NoNetwork {
+        one_processor(&loaded).map_err(|reason| ProgramsError::NoNetwork {
             reason: format!("the study {study}: {reason}"),
         })?;
         let around = around(&loaded);
@@ -146,11 +149,26 @@ pub fn programs_of(
             host.transfer_max_bytes = host.transfer_max_bytes.min(transfer_bytes_max());
         }
         let config = loaded.config;
+        let combination = Combination {
+            workload: Workload::Programs,
+            adapter: preset.mechanism,
+            operation: MessageOperation::Send,
+            is_answered: false,
+            level: None,
+            disturbance: None,
+            hosts: HostsKind::of(&hosts, config.hosts.adapters),
+            sharing: config.links.sharing,
+        };
+        if let Some(Refusal { reason, help, .. }) = Refusal::of(&combination) {
+            let reason = format!("the study {study}: {reason}: {help}");
+            return Err(ProgramsError::NoNetwork { reason });
+        }
         return Ok(SimulationConfig {
             topology: config.topology,
             links: config.links,
             switch: config.switch,
             host: hosts,
+            adapters: config.hosts.adapters,
             faults: config.faults,
             background: config.background,
             around: Some(around),
@@ -175,6 +193,7 @@ pub fn programs_of(
             cut_through_bytes: 0,
         },
         host: host.into(),
+        adapters: Adapters::ONE,
         faults: Vec::new(),
         background: Vec::new(),
         around: None,

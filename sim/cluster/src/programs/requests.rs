@@ -10,7 +10,7 @@ use super::{OF_PROGRAM, Programs};
 use crate::cluster::{Cluster, class};
 use crate::event::Event;
 use crate::faults::Fate;
-use crate::host::Turn;
+use crate::host::{Processor, Turn};
 use crate::result::MessageCounts;
 
 /// How something crosses its way, or the present hop of it.
@@ -27,31 +27,38 @@ pub struct Crossing {
 }
 
 impl<P: Programs> Cluster<P> {
-    /// How many hosts there are.
+    /// How many places the network has, one for each adapter of a host.
     #[inline]
     #[must_use]
-    pub fn host_count(&self) -> u32 {
+    pub fn place_count(&self) -> u32 {
         self.engines.len() as u32
+    }
+
+    /// What works for the programs of the host of a place.
+    #[inline]
+    fn processor_with(&mut self, place: u32) -> &mut Processor {
+        let first = self.first_place(place);
+        &mut self.processors[first as usize]
     }
 
     /// Gives a host's processor work from some moment on; when it begins, and when it is done.
     #[inline]
     pub fn work(&mut self, host: u32, from: Time, span: Time) -> (Time, Time) {
-        self.processors[host as usize].work(from, span)
+        self.processor_with(host).work(from, span)
     }
 
     /// As [`Cluster::work`], from now on; when it is done.
     #[inline]
     pub fn work_now(&mut self, host: u32, span: Time) -> Time {
         let now = self.queue.now();
-        self.processors[host as usize].work(now, span).1
+        self.processor_with(host).work(now, span).1
     }
 
     /// When a host's processor has done all the work it was given.
     #[inline]
     #[must_use]
     pub fn processor_free(&self, host: u32) -> Time {
-        self.processors[host as usize].free
+        self.processors[self.first_place(host) as usize].free
     }
 
     /// How long it takes a program of a host that polls, and is told of something now, to see it:
@@ -59,7 +66,8 @@ impl<P: Programs> Cluster<P> {
     #[inline]
     #[must_use]
     pub fn polling_delay(&self, host: u32) -> Time {
-        match self.processors[host as usize].is_idle_until(self.queue.now()) {
+        let processor = &self.processors[self.first_place(host) as usize];
+        match processor.is_idle_until(self.queue.now()) {
             true => self.hardware.of(host).processor.polling_delay,
             false => Time::ZERO,
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use viaduct_cluster::adapters::{AdapterChoice, Adapters};
 use viaduct_cluster::config::{Arrivals, ClusterConfig, TrafficConfig, UNLIMITED};
+use viaduct_cluster::faults::Fault;
 use viaduct_cluster::result::RunResult;
 use viaduct_cluster::workload::{
     Application, Interval, LocalLink, Pattern, Placement, Protocol, SizeDistribution,
@@ -518,6 +519,37 @@ fn all_levels_and_choices_keep_what_every_run_must_keep() {
             assert!(result.messages.delivered > 1_000, "{sharing:?} {choice:?}");
             assert_eq!(result.messages.in_flight, 0);
             assert_eq!(result.digest, run(&config).digest);
+        }
+    }
+}
+
+#[test]
+fn a_host_dies_with_all_its_adapters() {
+    let at = Time::from_milliseconds(50);
+    // Host 1 has places 2 and 3: whichever is named, nothing of it comes by either any more.
+    for (fault, is_host) in [
+        (Fault::HostDies { host: 2, at }, true),
+        (Fault::HostDies { host: 3, at }, true),
+        (Fault::NicDies { host: 3, at }, false),
+    ] {
+        let pattern = Pattern::Pairs(vec![(1, 0)]);
+        let mut config = on(
+            rails(2, 2, ideal_host(), pattern),
+            adapters(2, AdapterChoice::RoundRobin),
+        );
+        config.faults.push(fault);
+        let result = run(&config);
+        let bytes_of = |place: u32| {
+            let rows = result.link_rows.iter();
+            rows.filter(|row| row.link == place)
+                .map(|row| row.wire_bytes)
+                .sum::<f64>()
+        };
+        let (first, second) = (bytes_of(2), bytes_of(3));
+        assert!(second > 0.0, "{fault:?}: {second} bytes by adapter 1");
+        match is_host {
+            true => assert!(first < 1.5 * second, "{fault:?}: {first}, {second} bytes"),
+            false => assert!(first > 1.5 * second, "{fault:?}: {first}, {second} bytes"),
         }
     }
 }

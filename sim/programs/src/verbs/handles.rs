@@ -17,6 +17,7 @@ use viaduct_provider::via::verbs::{
 
 use super::host::{ProgramMemory, host_of};
 use crate::cluster::{Cluster, Hosted};
+use crate::host::device_name;
 use crate::process::{Looks, Process};
 
 /// What a queue pair is made with.
@@ -60,7 +61,7 @@ macro_rules! handles {
         impl fmt::Debug for $name {
             fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let mut handle = formatter.debug_struct(stringify!($name));
-                handle.field("host", &self.process.host()).field("key", &self.key).finish()
+                handle.field("place", &self.process.place()).field("key", &self.key).finish()
             }
         }
 
@@ -99,7 +100,7 @@ pub struct QueuePair {
 
 /// An operation on the adapter of a program's host.
 pub(super) fn call<T>(process: &Process, act: impl FnOnce(&mut Adapter) -> Result<T>) -> Result<T> {
-    let host = process.host();
+    let host = process.place();
     process
         .ask(|cluster| {
             let result = act(Hosted::adapter(cluster, host));
@@ -108,7 +109,7 @@ pub(super) fn call<T>(process: &Process, act: impl FnOnce(&mut Adapter) -> Resul
             Hosted::follow_pairs(cluster, host, None);
             result
         })
-        .unwrap_or_else(|| Err(dead(host)))
+        .unwrap_or_else(|| Err(dead(process)))
 }
 
 /// Destroys something, as soon as the events about it are acknowledged that programs have taken.
@@ -119,7 +120,7 @@ fn destroy(
     if call(process, &mut act)? == Destruction::Done {
         return Ok(());
     }
-    let host = process.host();
+    let host = process.place();
     let destroyed = process.sleep_for(None, |cluster| {
         let done = act(Hosted::adapter(cluster, host));
         cluster.settle_pairs(host);
@@ -132,8 +133,8 @@ fn destroy(
     destroyed
 }
 
-fn dead(host: u32) -> Error {
-    Error::new(errno::EIO, format!("host{host} is dead"))
+fn dead(process: &Process) -> Error {
+    Error::new(errno::EIO, format!("host{} is dead", process.host()))
 }
 
 fn nothing_yet() -> Error {
@@ -148,7 +149,7 @@ impl Process {
     /// EOPNOTSUPP if its adapter has no queue pairs: presets whose mechanism is `rdma` have.
     pub fn rdma(&self) -> Result<Device> {
         let cluster = self.lock();
-        let host = self.host();
+        let host = self.place();
         if !Hosted::has_pairs(&cluster, host) {
             let reason = match cluster.config.host.of(host).mechanism {
                 Mechanism::RemoteWrites(_) => "the adapter writes remotely and has no queue pairs",
@@ -165,14 +166,14 @@ impl Process {
 impl Device {
     /// What it is called.
     #[must_use]
-    pub const fn name(&self) -> &'static str {
-        "sim0"
+    pub fn name(&self) -> String {
+        device_name(self.process.adapter())
     }
 
     /// Its address, at index 0 of its GIDs: that of an IPv4 address.
     #[must_use]
     pub fn gid(&self) -> [u8; 16] {
-        let host = self.process.host();
+        let host = self.process.place();
         let mut cluster = self.process.lock();
         let adapter = Hosted::adapter(&mut cluster, host);
         adapter.notices.carrier.gid()
@@ -181,7 +182,7 @@ impl Device {
     /// What it has at most.
     #[must_use]
     pub fn limits(&self) -> Limits {
-        let host = self.process.host();
+        let host = self.process.place();
         let mut cluster = self.process.lock();
         *Hosted::adapter(&mut cluster, host).limits()
     }
@@ -237,7 +238,7 @@ impl Context {
     ///
     /// EAGAIN when the time is over or the program cannot wait, EINVAL when it is closed.
     pub fn next_async_event(&self, limit: Option<Duration>) -> Result<AsyncEvent> {
-        let host = self.process.host();
+        let host = self.process.place();
         let event = self.process.sleep_for(limit, |cluster| {
             let event = Hosted::adapter(cluster, host).next_async_event(self.key);
             event.transpose()
@@ -317,7 +318,7 @@ impl CompletionChannel {
     ///
     /// EAGAIN when the time is over or the program cannot wait, EINVAL when it is gone.
     pub fn next_event(&self, limit: Option<Duration>) -> Result<u64> {
-        let host = self.process.host();
+        let host = self.process.place();
         let event = self.process.sleep_for(limit, |cluster| {
             let event = Hosted::adapter(cluster, host)
                 .notices
@@ -375,7 +376,7 @@ impl CompletionQueue {
     ///
     /// As [`CompletionQueue::poll`].
     pub fn poll_often(&self, into: &mut [Completion], polls: u64, beside: &[Key]) -> Result<usize> {
-        let host = self.process.host();
+        let host = self.process.place();
         let looks = Looks {
             count: polls,
             places: beside.len() as u64 + 1,
@@ -413,7 +414,7 @@ impl CompletionQueue {
     ///
     /// As [`CompletionQueue::poll`].
     pub fn wait(&self, limit: Option<Duration>) -> Result<Option<Completion>> {
-        let host = self.process.host();
+        let host = self.process.place();
         let look = |cluster: &mut Cluster| {
             let completion = Hosted::adapter(cluster, host).notices.poll(self.key);
             completion.transpose()
@@ -432,7 +433,7 @@ impl CompletionQueue {
     ///
     /// As [`CompletionQueue::poll`].
     pub async fn completed(&self) -> Result<Completion> {
-        let host = self.process.host();
+        let host = self.process.place();
         let mut has_looked = false;
         let completion = poll_fn(|_| {
             ready!(self.process.poll_caught_up());
@@ -452,7 +453,7 @@ impl CompletionQueue {
         let mut notice = Time::ZERO;
         if has_looked {
             self.process.pay_for_polling();
-            let host = self.process.host();
+            let host = self.process.place();
             notice = self
                 .process
                 .lock()
@@ -561,13 +562,13 @@ impl ProtectionDomain {
     ///
     /// EINVAL for sizes past the device's or objects of another context or host.
     pub fn create_queue_pair(&self, options: &QueuePairOptions) -> Result<QueuePair> {
-        let host = self.process.host();
+        let host = self.process.place();
         let shared = options.shared_receive_queue.as_ref();
         let owners = [&options.send_queue.process, &options.receive_queue.process];
         let mut owners = owners
             .into_iter()
             .chain(shared.map(|shared| &shared.process));
-        if owners.any(|owner| owner.host() != host) {
+        if owners.any(|owner| owner.place() != host) {
             return Err(Error::new(errno::EINVAL, "an object is of another host"));
         }
         let options = options.map(|queue| queue.key, |shared| shared.key);
@@ -662,14 +663,14 @@ impl From<&AddressHandle> for Key {
 
 /// Posts a receive, which takes the processor what a post takes.
 fn post_receive(process: &Process, act: impl FnOnce(&mut Adapter) -> Result<()>) -> Result<()> {
-    let host = process.host();
+    let host = process.place();
     process
         .work_on(1, |cluster, _| {
             let result = act(Hosted::adapter(cluster, host));
             Hosted::follow_pairs(cluster, host, None);
             result
         })
-        .unwrap_or_else(|| Err(dead(host)))
+        .unwrap_or_else(|| Err(dead(process)))
 }
 
 impl QueuePair {
@@ -684,7 +685,7 @@ impl QueuePair {
     pub fn of(process: &Process, key: Key) -> Self {
         let process = process.clone();
         let mut cluster = process.lock();
-        let limits = Hosted::adapter(&mut cluster, process.host()).limits();
+        let limits = Hosted::adapter(&mut cluster, process.place()).limits();
         let number = limits.first_number.wrapping_add(key.index());
         drop(cluster);
         Self {
@@ -771,7 +772,7 @@ impl QueuePair {
     ///
     /// As [`QueuePair::post_send`].
     pub unsafe fn post_sends(&self, requests: &[SendRequest<'_>]) -> Result<()> {
-        let host = self.process.host();
+        let host = self.process.place();
         self.process
             .work_on(requests.len() as u64, |cluster, worked| {
                 // SAFETY: as promised by the caller.
@@ -785,7 +786,7 @@ impl QueuePair {
                 Hosted::follow_pairs(cluster, host, Some(posted));
                 result
             })
-            .unwrap_or_else(|| Err(dead(host)))
+            .unwrap_or_else(|| Err(dead(&self.process)))
     }
 
     /// Posts are told to the account of messages.
@@ -796,7 +797,7 @@ impl QueuePair {
         requests: &[SendRequest<'_>],
         worked: (Time, Time),
     ) {
-        let (host, hosts) = (self.process.host(), cluster.host_count());
+        let (host, hosts) = (self.process.place(), cluster.place_count());
         let adapter = Hosted::adapter(cluster, host);
         let connected = adapter.pair(self.key).map(|pair| pair.attributes);
         let connected = connected.map_or(0, |attributes| attributes.destination);

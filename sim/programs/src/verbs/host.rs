@@ -91,8 +91,8 @@ pub(super) fn host_of(number: u32, hosts: u32) -> Option<u32> {
     (host < hosts).then_some(host)
 }
 
-/// The address of a host, unless somebody says otherwise: one of 10.0.0.0/8.
-pub(crate) fn address_of(host: u32) -> Ipv4Addr {
+/// The address of a host's adapter, unless somebody says otherwise: one of 10.0.0.0/8.
+fn address_of(host: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(10 << 24 | (host + 1) & 0xff_ffff)
 }
 
@@ -138,10 +138,19 @@ impl Hosted {
 
     /// The adapter of a host, which knows what time it is.
     pub(crate) fn adapter(cluster: &mut Cluster, host: u32) -> &mut Adapter {
-        let (now, hosts) = (cluster.now(), cluster.host_count());
-        let address_of = cluster.programs.address_of;
+        let (now, hosts) = (cluster.now(), cluster.place_count());
+        let said = match (cluster.programs.address_of, cluster.config.adapter_at(host)) {
+            (Some(address_of), (number, 0)) => Some(address_of(number)),
+            _ => None,
+        };
         let verbs = &mut cluster.programs.host(host).verbs;
-        let make = || Box::new(Verbs::new(host, hosts, address_of(host)));
+        let make = || {
+            Box::new(Verbs::new(
+                host,
+                hosts,
+                said.unwrap_or_else(|| address_of(host)),
+            ))
+        };
         let verbs = verbs.get_or_insert_with(make);
         verbs.adapter.set_time(nanoseconds(now));
         &mut verbs.adapter
@@ -234,7 +243,7 @@ impl Hosted {
         // SAFETY: the adapter checks what it reads against its regions, which whoever has
         // registered them keeps.
         let memory = unsafe { ProgramMemory::of(cluster, host) };
-        let hosts = cluster.host_count();
+        let hosts = cluster.place_count();
         let adapter = Self::adapter(cluster, host);
         let packet = adapter.begin(pair, &memory, into);
         if adapter.takes_news() {

@@ -139,7 +139,7 @@ impl MemoryRegion {
     /// That of a key on a host; of one that names nothing every call says so.
     #[must_use]
     pub fn of(process: &Process, key: Key) -> Self {
-        let host = process.host();
+        let host = process.place();
         let mut cluster = process.lock();
         let region = Hosted::adapter(&mut cluster, host).regions.get(key);
         let memory_key = region.map_or(0, |region| region.key);
@@ -264,7 +264,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let host = self.region.process.host();
+        let host = self.region.process.place();
         let mut cluster = self.region.process.lock();
         // It may be gone with its context.
         let _ = Hosted::adapter(&mut cluster, host).deregister_memory(self.region.key);

@@ -66,6 +66,7 @@ fn amid(config: &ClusterConfig) -> SimulationConfig {
         links: config.links.clone(),
         switch: config.switch,
         host: config.host.clone(),
+        adapters: config.hosts.adapters,
         faults: config.faults.clone(),
         background: config.background.clone(),
         around: Some(Around {

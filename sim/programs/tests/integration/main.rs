@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod account;
+mod adapters;
 mod around;
 mod clan;
 mod drawn;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use viaduct_cluster::adapters::Adapters;
 use viaduct_cluster::faults::Detection;
 use viaduct_engine::Time;
 use viaduct_hardware::{BusModel, Completion, Frame, HostModel, NicModel, Rate, Switching};
@@ -40,6 +41,7 @@ pub(crate) fn pair(host: HostModel) -> SimulationConfig {
             cut_through_bytes: 0,
         },
         host: host.into(),
+        adapters: Adapters::ONE,
         faults: Vec::new(),
         background: Vec::new(),
         around: None,

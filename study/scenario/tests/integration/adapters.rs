@@ -1,17 +1,22 @@
 //! Hosts of several adapters and processors: `hosts.adapters` and what goes with it.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use viaduct_cluster::adapters::AdapterChoice;
 use viaduct_scenario::{Study, load_endpoints_in, load_programs, parse_study};
 
 /// Four servers of two adapters, eight places, with such keys of hosts, links and traffic.
 fn study(hosts: &str, links: &str, traffic: &str) -> Result<Study, viaduct_scenario::Diagnostics> {
-    parse_study(&format!(
+    parse_study(&text(hosts, links, traffic))
+}
+
+fn text(hosts: &str, links: &str, traffic: &str) -> String {
+    format!(
         "[run]\nuntil = \"2 ms\"\n[network]\ntopology = \"rail\"\nrails = 2\nservers = 4\n\
          servers_per_unit = 2\nspines = 2\n[links]\nrate = \"856 Mbit/s\"\n{links}\n[hosts]\n\
          nic = \"giganet-clan\"\n{hosts}\n[traffic]\n{traffic}\n"
-    ))
+    )
 }
 
 const UNIFORM: &str = "pattern = \"uniform\"\nsize = \"1 KiB\"\nrate = \"2000/s\"";
@@ -97,23 +102,33 @@ fn what_does_not_fit_is_told_where_and_what_instead() {
     study("adapters = 2\nbuses = \"own\"", "", &some).unwrap();
 }
 
+/// A study as a file.
+fn file(name: &str, text: &str) -> String {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("adapters-{name}.toml"));
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
 #[test]
-fn programs_and_endpoints_do_not_stand_in_such_a_study() {
-    for (number, hosts) in ["adapters = 2", "processors = 2"].into_iter().enumerate() {
-        let name = format!("adapters-{number}.toml");
-        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let study = study(hosts, "", UNIFORM).unwrap();
-        std::fs::write(&path, study.resolved_toml()).unwrap();
-        let path = path.to_str().unwrap();
-        let programs = load_programs("giganet-clan", Some(path), 4).unwrap_err();
-        assert!(
-            programs.to_string().contains("find one adapter"),
-            "{programs}"
-        );
-        let endpoints = load_endpoints_in("am-myrinet", path, 4).unwrap_err();
-        assert!(
-            endpoints.to_string().contains("find one adapter"),
-            "{endpoints}"
-        );
+fn programs_find_the_adapters_of_a_study_and_endpoints_one_interface() {
+    let two = file("two", &text("adapters = 2", "", UNIFORM));
+    let programs = load_programs("giganet-clan", Some(&two), 4).unwrap();
+    assert_eq!(programs.adapters.count, 2);
+    assert_eq!(programs.quiet().adapters.count, 2);
+    let told = load_endpoints_in("am-myrinet", &two, 4).unwrap_err();
+    assert!(told.to_string().contains("find one interface"), "{told}");
+
+    let counted = file("counted", &text("processors = 2", "", UNIFORM));
+    let programs = load_programs("giganet-clan", Some(&counted), 4).unwrap_err();
+    let endpoints = load_endpoints_in("am-myrinet", &counted, 4).unwrap_err();
+    for told in [programs, endpoints] {
+        assert!(told.to_string().contains("find one processor"), "{told}");
     }
+
+    // The preset's bus is another than the study's, and limits what adapters share.
+    let packets = "model = \"packets\"\nframe_payload = \"1500 B\"";
+    let packets = text("adapters = 2", packets, UNIFORM);
+    let packets = file("packets", &packets.replace("giganet-clan", "ideal"));
+    let told = load_programs("giganet-clan", Some(&packets), 4).unwrap_err();
+    assert!(told.to_string().contains("do not share a bus"), "{told}");
 }

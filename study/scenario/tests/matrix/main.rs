@@ -672,9 +672,10 @@ fn what_the_table_refuses_is_refused_in_its_words() {
         if refusal.reason == Refusal::ONE_ADAPTER.reason {
             continue;
         }
-        // Programs are told by their fabric.
+        // Programs are told by their fabric, or of the study that they are to stand in.
         let is_own = |cell: &Cell| combination(cell).workload != Workload::Programs;
-        let is_of_via = refusal.reason == Refusal::UNRELIABLE_READS.reason;
+        let of_others = [Refusal::UNRELIABLE_READS, Refusal::FRAMES_ON_ONE_BUS];
+        let is_of_via = of_others.iter().any(|it| it.reason == refusal.reason);
         let mut found = cells().into_iter().filter(is_refused);
         let cell = found.find(|cell| !is_of_via || is_own(cell)).unwrap();
         let adapter = text(&cell, 1);

@@ -3,15 +3,16 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use viaduct_cluster::adapters::Adapters;
 use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::result::{MessageCounts, RunResult};
 use viaduct_cluster::workload::MessageOperation;
 use viaduct_engine::Time;
 use viaduct_hardware::Completion;
 use viaduct_programs::config::{Around, SimulationConfig};
-use viaduct_programs::{Outcome, Process, Simulation};
-use viaduct_provider::via::ReliabilityLevel;
-use viaduct_provider::{Access, Memory, Nic, RemoteBuffer};
+use viaduct_programs::{Outcome, Process, SimulatedFabric, Simulation};
+use viaduct_provider::via::{Address, ReliabilityLevel};
+use viaduct_provider::{Access, Memory, RemoteBuffer};
 use viaduct_scenario::Study;
 use viaduct_scenario::combinations::Disturbance;
 use viaduct_topology::HostId;
@@ -20,6 +21,8 @@ use crate::{
     Cell, HOSTS, combination, floor, has_full_queues, level, listed, operation, study, text, twice,
     wanted,
 };
+
+type Nic = viaduct_provider::Nic<SimulatedFabric>;
 
 /// Messages that each sender posts, and bytes of each.
 const POSTS: u64 = 60;
@@ -44,21 +47,46 @@ struct Ran {
     violations: Vec<String>,
 }
 
-/// Every even host sends to the next one.
+/// From each place of an even host to that of the same adapter at the next one.
+fn ways(adapters: Adapters) -> impl Iterator<Item = (u32, u32)> {
+    let from = (0..HOSTS).filter(move |place| (place / adapters.count).is_multiple_of(2));
+    from.map(move |place| (place, place + adapters.count))
+}
+
+/// A host at the adapter of a place.
+fn stand(simulation: &Simulation, place: u32) -> Process {
+    let (host, adapter) = simulation.configuration().adapter_at(place);
+    simulation.process(host).at_adapter(adapter).unwrap()
+}
+
+/// The NIC of that adapter.
+fn open(process: &Process) -> Nic {
+    let name = format!("sim{}", process.adapter());
+    Nic::open(process.fabric(), &name).unwrap()
+}
+
+/// A VI's peer, which waits at a place.
+fn address(nic: &Nic, process: &Process, place: u32) -> Address {
+    let (host, adapter) = (place / process.adapters(), place % process.adapters());
+    nic.resolve_at(&format!("host{host}"), adapter, b"matrix")
+        .unwrap()
+}
+
+/// Every adapter of an even host sends to that of the next one.
 fn run_programs(config: &SimulationConfig, level: ReliabilityLevel) -> Ran {
     let mut simulation = Simulation::new(config.clone());
     simulation.keep_account(0);
     let taken: Arc<Mutex<Vec<Taken>>> = Arc::new(Mutex::new(vec![Vec::new(); HOSTS as usize]));
     let well = Arc::new(Mutex::new(0));
-    for host in (0..HOSTS).step_by(2) {
+    for (from, to) in ways(config.adapters) {
         let (taken, well) = (Arc::clone(&taken), Arc::clone(&well));
-        simulation.spawn(host + 1, move |process| {
+        stand(&simulation, to).spawn(move |process| {
             receive(&process, level, |message| {
-                taken.lock().unwrap()[host as usize + 1].push(message);
+                taken.lock().unwrap()[to as usize].push(message);
             });
         });
-        simulation.spawn(host, move |process| {
-            *well.lock().unwrap() += send(&process, level, host + 1);
+        stand(&simulation, from).spawn(move |process| {
+            *well.lock().unwrap() += send(&process, level, to);
         });
     }
     let outcome = simulation.run().unwrap();
@@ -78,7 +106,7 @@ fn run_programs(config: &SimulationConfig, level: ReliabilityLevel) -> Ran {
 const PATIENCE: Duration = Duration::from_millis(20);
 
 fn receive(process: &Process, level: ReliabilityLevel, mut take: impl FnMut((u64, Time))) {
-    let nic = Nic::open(process.fabric(), "sim0").unwrap();
+    let nic = open(process);
     let mut vi = nic
         .vi()
         .reliability(level)
@@ -109,9 +137,9 @@ fn receive(process: &Process, level: ReliabilityLevel, mut take: impl FnMut((u64
 }
 
 fn send(process: &Process, level: ReliabilityLevel, to: u32) -> u64 {
-    let nic = Nic::open(process.fabric(), "sim0").unwrap();
+    let nic = open(process);
     let mut vi = nic.vi().reliability(level).send_depth(128).build().unwrap();
-    let address = nic.resolve(&format!("host{to}"), b"matrix").unwrap();
+    let address = address(&nic, process, to);
     while vi.connect(&address, Some(PATIENCE)).is_err() {
         if process.now() > PATIENCE {
             return 0;
@@ -192,6 +220,7 @@ pub(crate) fn simulated(study: Study, around: Option<Around>) -> SimulationConfi
         links: config.links,
         switch: config.switch,
         host: config.host,
+        adapters: config.hosts.adapters,
         faults: config.faults,
         background: config.background,
         detection: config.detection,
@@ -228,6 +257,7 @@ pub(crate) fn programs(cell: &Cell) -> Result<(), String> {
     wanted((around.delivered > 0) == is_amid, || format!("{around:?}"))?;
     let alone = heard_at_once(&programs);
     let mut count = 0;
+    let adapters = programs.adapters.count;
     for (host, taken) in (0..).zip(&taken) {
         let mut last = None;
         for &(number, latency) in taken {
@@ -235,7 +265,7 @@ pub(crate) fn programs(cell: &Cell) -> Result<(), String> {
             let has_gap = number != last.map_or(0, |last| last + 1);
             let holds = number < POSTS && follows && !(level.is_reliable() && has_gap);
             wanted(holds, || format!("host {host}: {number} behind {last:?}"))?;
-            let ends = (HostId(host - 1), HostId(host));
+            let ends = (HostId(host - adapters), HostId(host));
             let send = MessageOperation::Send;
             let floor = floor(&alone, ends.0, ends.1, BYTES as u32, send);
             wanted(latency >= floor, || {
@@ -268,7 +298,7 @@ pub(crate) fn programs(cell: &Cell) -> Result<(), String> {
 
 /// Offers its memory, and takes what it is told of.
 fn offer(process: &Process, level: ReliabilityLevel, tell: impl FnOnce(RemoteBuffer)) {
-    let nic = Nic::open(process.fabric(), "sim0").unwrap();
+    let nic = open(process);
     let window = nic.window(BYTES, Access::ReadWrite, Memory::Private);
     let window = window.unwrap();
     let is_reliable = level.is_reliable();
@@ -292,9 +322,9 @@ fn access(
     (to, operation): (u32, MessageOperation),
     window: impl Fn() -> Option<RemoteBuffer>,
 ) {
-    let nic = Nic::open(process.fabric(), "sim0").unwrap();
+    let nic = open(process);
     let mut vi = nic.vi().reliability(level).send_depth(128).build().unwrap();
-    let address = nic.resolve(&format!("host{to}"), b"matrix").unwrap();
+    let address = address(&nic, process, to);
     while vi.connect(&address, Some(PATIENCE)).is_err() {
         if process.now() > PATIENCE {
             return;
@@ -320,7 +350,8 @@ fn access(
     process.sleep(2 * PATIENCE);
 }
 
-/// Every even host writes into the memory of the next one, or reads it: the account of that.
+/// Every adapter of an even host writes into the memory of the next one, or reads it: the account
+/// of that.
 fn run_remote(
     config: &SimulationConfig,
     level: ReliabilityLevel,
@@ -330,17 +361,17 @@ fn run_remote(
     simulation.keep_account(1 << 12);
     let windows: Arc<Mutex<Vec<Option<RemoteBuffer>>>> =
         Arc::new(Mutex::new(vec![None; HOSTS as usize]));
-    for host in (0..HOSTS).step_by(2) {
+    for (from, to) in ways(config.adapters) {
         let known = Arc::clone(&windows);
-        simulation.spawn(host + 1, move |process| {
+        stand(&simulation, to).spawn(move |process| {
             offer(&process, level, |window| {
-                known.lock().unwrap()[host as usize + 1] = Some(window);
+                known.lock().unwrap()[to as usize] = Some(window);
             });
         });
         let windows = Arc::clone(&windows);
-        simulation.spawn(host, move |process| {
-            let window = || windows.lock().unwrap()[host as usize + 1];
-            access(&process, level, (host + 1, operation), window);
+        stand(&simulation, from).spawn(move |process| {
+            let window = || windows.lock().unwrap()[to as usize];
+            access(&process, level, (to, operation), window);
         });
     }
     simulation.run().unwrap();

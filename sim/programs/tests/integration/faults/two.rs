@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use viaduct_cluster::adapters::Adapters;
 use viaduct_cluster::faults::{Fault, Links};
 use viaduct_engine::Time;
 use viaduct_hardware::HostModel;
@@ -209,6 +210,7 @@ pub(crate) fn run_two(
 /// Two hosts, and what goes wrong.
 pub(crate) fn with(model: &HostModel, faults: &[Fault]) -> SimulationConfig {
     SimulationConfig {
+        adapters: Adapters::ONE,
         faults: faults.to_vec(),
         ..models::pair(model.clone())
     }
