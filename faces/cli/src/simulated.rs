@@ -117,11 +117,11 @@ impl Simulated {
                     other => Failure::plain(other),
                 },
             )?;
-        if config.topology.host_count() < 2 {
+        if config.host_count() < 2 {
             let title = format!("`{name}` has one host: a measurement takes two");
             return Err(Failure::plain(title));
         }
-        let others = config.topology.host_count() - 1;
+        let others = config.host_count() - 1;
         if clients > others {
             return Err(Failure::new(
                 format!("`{name}` has no {clients} hosts beside the one that they ask"),

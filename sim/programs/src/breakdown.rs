@@ -7,11 +7,16 @@ use viaduct_topology::HostId;
 
 use crate::config::SimulationConfig;
 
+/// The place of the last host's first adapter.
+fn last_place(config: &SimulationConfig) -> u32 {
+    (config.host_count() - 1) * config.adapters.count
+}
+
 /// The stages of a message of so many bytes from the first host to the last, one segment, its
 /// buffers known to the adapters, both programs polling. They add up to half a round trip.
 #[must_use]
 pub fn breakdown(config: &SimulationConfig, bytes: u32) -> Vec<(Stage, Time)> {
-    let last = HostId(config.topology.host_count() - 1);
+    let last = HostId(last_place(config));
     let hosts = Pair::of(&config.host, 0, last.0);
     let plan = hosts.plan_alone(config.host_link(), bytes);
     let mut links = Vec::new();
@@ -35,8 +40,7 @@ pub fn breakdown(config: &SimulationConfig, bytes: u32) -> Vec<(Stage, Time)> {
 /// its adapter.
 #[must_use]
 pub fn way(config: &SimulationConfig, bytes: u32) -> &'static str {
-    let last = config.topology.host_count() - 1;
-    let hosts = Pair::of(&config.host, 0, last);
+    let hosts = Pair::of(&config.host, 0, last_place(config));
     hosts.plan_alone(config.host_link(), bytes).way
 }
 

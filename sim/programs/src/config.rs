@@ -111,6 +111,12 @@ impl SimulationConfig {
         }
     }
 
+    /// Hosts: the topology has a place for each of their adapters.
+    #[must_use]
+    pub fn host_count(&self) -> u32 {
+        self.topology.host_count() / self.adapters.count
+    }
+
     /// Whether its faults can be.
     ///
     /// # Errors

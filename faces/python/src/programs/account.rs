@@ -68,7 +68,7 @@ impl Accounted {
 
     /// Writes a page about all messages.
     fn report(&self, path: PathBuf) -> PyResult<()> {
-        let hosts = self.account.config().topology.host_count();
+        let hosts = self.account.config().host_count();
         let page = self.account.page(&Subject {
             name: &self.name,
             title: &format!("Programs over {}", self.name),

@@ -117,7 +117,7 @@ impl Setup {
                 study.unwrap_or_default()
             ))
         })?;
-        let there = config.topology.host_count();
+        let there = config.host_count();
         if let Some((name, host, _)) = programs.iter().find(|(_, host, _)| *host >= there) {
             return Err(PyValueError::new_err(format!(
                 "{name} is to run on host {host}: the network has hosts 0 to {}",

@@ -8,9 +8,10 @@ use viaduct_cluster::faults::Fault;
 use viaduct_engine::Time;
 use viaduct_programs::config::SimulationConfig;
 use viaduct_programs::verbs::{QueuePairType, SendOpcode};
-use viaduct_programs::{Process, SimulatedFabric, Simulation};
+use viaduct_programs::{Process, SimulatedFabric, Simulation, breakdown};
 use viaduct_provider::{Buffer, Memory, ReturnCode};
 use viaduct_scenario::load_programs;
+use viaduct_topology::{RailShape, Topology};
 
 use crate::queue_pairs::End;
 
@@ -133,6 +134,24 @@ fn a_message_takes_as_long_by_each_adapter_as_by_the_only_one() {
             assert_eq!(by_it, only, "{model}, adapter {adapter}");
         }
     }
+}
+
+#[test]
+fn the_breakdown_is_of_the_first_adapters() {
+    let shape = RailShape {
+        rails: 2,
+        servers: 2,
+        servers_per_unit: 2,
+        spines: 1,
+    };
+    // By the first adapters there is one switch between the two, by others three.
+    let rails = SimulationConfig {
+        topology: Arc::new(Topology::rail(shape).unwrap()),
+        ..two_hosts("giganet-clan-linux", 2)
+    };
+    let bytes = BYTES as u32;
+    let only = breakdown(&two_hosts("giganet-clan-linux", 1), bytes);
+    assert_eq!(breakdown(&rails, bytes), only);
 }
 
 #[test]
