@@ -65,7 +65,8 @@ pub use client::{Client, client};
 pub use coordinator::{Coordinator, Ended, RunError, Stopper, Waiting};
 pub use handshake::{HOST_VARIABLE, RANK_VARIABLES, SOCKET_VARIABLE};
 pub use own::{
-    NewThread, activity, await_memory, forget, here, local, start, tell_outside, watch_waits,
+    NewThread, activity, await_memory, forget, here, local, show_time, start, tell_outside,
+    watch_waits,
 };
 pub use seat::{MESSAGE_BYTES_MAX, TIME_MAX};
 pub use table::{Table, symbol};

@@ -8,7 +8,7 @@ use core::ffi::{CStr, c_char, c_void};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
@@ -62,6 +62,9 @@ thread_local! {
 
 /// Called at the end of each wait for the turn, for whoever watches threads; null: nobody does.
 static AFTER_WAIT: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+
+/// What [`show_time`] was told last.
+static SHOWN: AtomicU64 = AtomicU64::new(0);
 
 static TABLE: Table = Table {
     version: VERSION,
@@ -236,6 +239,12 @@ pub fn activity() -> u64 {
     ACTIVITY.get()
 }
 
+/// Before a signal is sent to this process at this time, by a thread that has its turn: clocks that
+/// a handler reads which interrupts a wait show it.
+pub fn show_time(time: u64) {
+    SHOWN.fetch_max(time, Ordering::Relaxed);
+}
+
 /// Has a function called whenever a thread has waited for its turn, by that thread.
 pub fn watch_waits(after: extern "C" fn()) {
     AFTER_WAIT.store(after as *mut c_void, Ordering::Relaxed);
@@ -377,7 +386,8 @@ extern "C" fn now() -> u64 {
     if IS_WAITING.get() {
         let number = SEAT.get().wrapping_sub(1);
         let seat = own().and_then(|own| Seat::of(&own.seats, number));
-        return seat.map_or(0, |seat| seat.clock());
+        let clock = seat.map_or(0, |seat| seat.clock());
+        return clock.max(SHOWN.load(Ordering::Relaxed));
     }
     running().map_or(0, |(_, seat)| seat.clock())
 }

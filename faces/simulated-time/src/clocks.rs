@@ -3,10 +3,11 @@
 use core::ffi::{c_int, c_long, c_uint, c_void};
 
 use libc::{timespec, timeval};
-use viaduct_turns::{Client, TIME_MAX, here};
+use viaduct_turns::{Client, TIME_MAX, Waited, here};
 
 use crate::cost;
 use crate::real::{self, set_errno};
+use crate::timers::Interruption;
 
 /// The simulated time at which a run begins, for clocks of the day: 2020-01-01 00:00 UTC.
 const EPOCH_S: i64 = 1_577_836_800;
@@ -16,7 +17,7 @@ const PS_PER_S: i128 = 1_000_000_000_000;
 const PS_PER_NS: u64 = 1000;
 
 /// The seconds that a clock shows at the beginning of a run; none: it is no clock of ours.
-const fn base_s(clock: c_int) -> Option<i64> {
+pub(crate) const fn base_s(clock: c_int) -> Option<i64> {
     match clock {
         libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI => Some(EPOCH_S),
         libc::CLOCK_MONOTONIC
@@ -222,8 +223,25 @@ pub unsafe extern "C" fn nanosleep(how_long: *const timespec, left: *mut timespe
         set_errno(libc::EINVAL);
         return -1;
     };
-    sleep_for(client, length);
-    0
+    match sleep_for(client, length) {
+        0 => 0,
+        rest => {
+            // SAFETY: the caller's pointer.
+            unsafe { tell_rest(left, rest) };
+            set_errno(libc::EINTR);
+            -1
+        }
+    }
+}
+
+/// # Safety
+///
+/// It is null or has room.
+unsafe fn tell_rest(to: *mut timespec, rest: u64) {
+    if !to.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { to.write(shown(rest, 0)) };
+    }
 }
 
 /// In place of the C library's.
@@ -249,12 +267,19 @@ pub unsafe extern "C" fn clock_nanosleep(
             return libc::EINVAL;
         };
         client.charge(cost::SYSTEM_CALL);
-        client.sleep_until(until);
+        if !sleep_until(client, until) {
+            return libc::EINTR;
+        }
     } else {
         let Some(length) = picoseconds(time) else {
             return libc::EINVAL;
         };
-        sleep_for(client, length);
+        let rest = sleep_for(client, length);
+        if rest > 0 {
+            // SAFETY: the caller's pointer.
+            unsafe { tell_rest(left, rest) };
+            return libc::EINTR;
+        }
     }
     0
 }
@@ -266,7 +291,10 @@ pub extern "C" fn usleep(microseconds: c_uint) -> c_int {
         // SAFETY: it takes a number.
         return unsafe { real::usleep(microseconds) };
     };
-    sleep_for(client, u64::from(microseconds) * 1000 * PS_PER_NS);
+    if sleep_for(client, u64::from(microseconds) * 1000 * PS_PER_NS) > 0 {
+        set_errno(libc::EINTR);
+        return -1;
+    }
     0
 }
 
@@ -281,8 +309,8 @@ pub extern "C" fn sleep(seconds: c_uint) -> c_uint {
         tv_sec: seconds.into(),
         tv_nsec: 0,
     };
-    sleep_for(client, picoseconds(&length).unwrap_or(TIME_MAX));
-    0
+    let rest = sleep_for(client, picoseconds(&length).unwrap_or(TIME_MAX));
+    rest.div_ceil(PS_PER_S as u64) as c_uint
 }
 
 /// In place of the C library's.
@@ -297,9 +325,26 @@ pub extern "C" fn sched_yield() -> c_int {
     0
 }
 
-fn sleep_for(client: Client, picoseconds: u64) {
+/// What is left when a signal has ended it.
+fn sleep_for(client: Client, picoseconds: u64) -> u64 {
     client.charge(cost::SYSTEM_CALL);
-    client.sleep_until(after(client, picoseconds));
+    let until = after(client, picoseconds);
+    match sleep_until(client, until) {
+        true => 0,
+        false => until.saturating_sub(client.now()),
+    }
+}
+
+/// False: a signal has ended it before.
+fn sleep_until(client: Client, until: u64) -> bool {
+    let interruption = Interruption::watch();
+    if !interruption.can_come() {
+        client.sleep_until(until);
+        return true;
+    }
+    let look = || interruption.has_come().then_some(());
+    let ended = client.foreign(c"sleep", Waited::Process, Some(until), look);
+    ended.is_none()
 }
 
 #[cfg(test)]

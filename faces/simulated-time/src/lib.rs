@@ -8,6 +8,7 @@
 //! - `hosts`: names of hosts; `sockets`: whom sockets are bound and connected to
 //! - `transfers`: reads and writes that would block; `polls`: waits on many descriptors
 //! - `loops`: loops that make no call; `steps`: what shows that one waits for memory
+//! - `timers`: timers that send signals, call functions or can be read
 //! - `threads`: threads, which run one at a time; `locks`: what they wait for
 //! - `processes`: processes that are made, replaced, waited for and ended; `signals`: waits for
 //!   signals
@@ -21,8 +22,10 @@
 //! # Limits
 //!
 //! - A wait that is not a call by name is not seen, and holds the turn: reads of pipes and sockets
-//!   by the C library's streams, system calls by number, `io_uring`, timers of the system
-//!   (`timerfd`, `setitimer`, `alarm`), which run in real time.
+//!   by the C library's streams, system calls by number, `io_uring`.
+//! - Timers of the time that a program computes (`ITIMER_VIRTUAL`, `ITIMER_PROF`) run in real time.
+//!   A signal of a timer ends sleeps of the first thread and its waits on many descriptors and for
+//!   signals; other waits go on behind its handler.
 //! - Condition variables, barriers and futexes are seen by threads of one process: not those that
 //!   lie in memory of several.
 //! - Programs without a dynamic linker, and those that run with another user's rights, are not
@@ -42,6 +45,7 @@ pub mod signals;
 pub mod sockets;
 mod steps;
 pub mod threads;
+pub mod timers;
 pub mod transfers;
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
@@ -99,6 +103,7 @@ static UNLOAD: extern "C" fn() = unload;
 /// In a child that was forked.
 fn begin_child() {
     viaduct_turns::forget();
+    timers::forget();
     begin();
 }
 

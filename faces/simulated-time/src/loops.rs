@@ -15,7 +15,7 @@ use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-use libc::{itimerspec, siginfo_t, timer_t, timespec, ucontext_t};
+use libc::{itimerspec, siginfo_t, timespec, ucontext_t};
 use viaduct_turns::{activity, here};
 
 use crate::{real, steps};
@@ -101,7 +101,7 @@ pub(crate) fn forget_thread() {
             .flatten()
         {
             // SAFETY: made by this thread and not deleted.
-            unsafe { libc::timer_delete(timer as timer_t) };
+            unsafe { libc::syscall(libc::SYS_timer_delete, timer) };
         }
     });
 }
@@ -114,8 +114,9 @@ fn timer(clock: c_int) -> Option<usize> {
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_signo = number();
         event.sigev_notify_thread_id = libc::syscall(libc::SYS_gettid) as c_int;
-        let mut made: timer_t = ptr::null_mut();
-        let result = libc::timer_create(clock, &raw mut event, &raw mut made);
+        // By number: the functions are ours, for timers in simulated time.
+        let mut made: c_int = 0;
+        let result = libc::syscall(libc::SYS_timer_create, clock, &raw mut event, &raw mut made);
         (result == 0).then_some(made as usize)
     }
 }
@@ -130,7 +131,7 @@ fn set(timer: usize, first_ns: i64, interval_ns: i64) {
         it_value: time(first_ns),
     };
     // SAFETY: the timer is one; the time lives until the call returns.
-    unsafe { libc::timer_settime(timer as timer_t, 0, &raw const when, ptr::null_mut()) };
+    unsafe { libc::syscall(libc::SYS_timer_settime, timer, 0, &raw const when, 0) };
 }
 
 /// Grows with each call of this thread, and with each page that it is the first to touch: a loop
@@ -145,6 +146,7 @@ fn done() -> u64 {
 
 /// A thread has its turn: the fine timer looks at one that has waited for memory before.
 extern "C" fn after_wait() {
+    crate::timers::after_wait();
     WATCH.with(|watch| {
         if watch.is_known()
             && let Some(fine) = watch.fine.get()

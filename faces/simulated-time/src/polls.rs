@@ -10,6 +10,7 @@ use viaduct_turns::{Client, Waited, here};
 
 use crate::clocks::{after, picoseconds};
 use crate::real::{self, errno, set_errno};
+use crate::timers::Interruption;
 use crate::transfers::before_call;
 
 /// How long a wait may take.
@@ -77,10 +78,16 @@ fn wait(
     }
     let deadline = deadline.map(|length| after(client, length));
     let error = errno();
-    let descriptors = descriptors();
+    let interruption = Interruption::watch();
+    let mut descriptors = descriptors();
+    let bell = interruption.descriptor();
+    descriptors.extend(bell.map(|bell| (bell, libc::POLLIN)));
     let waited = Waited::Descriptors(&descriptors);
     let seen = client.foreign(what, waited, deadline, || {
         let seen = look();
+        if seen == 0 && interruption.has_come() {
+            return Some((-1, libc::EINTR));
+        }
         (seen != 0).then(|| (seen, errno()))
     });
     let (seen, error) = seen.unwrap_or((0, error));

@@ -132,6 +132,31 @@ real! {
         set: *const libc::sigset_t,
         old: *mut libc::sigset_t
     ) -> c_int;
+    fn alarm(seconds: c_uint) -> c_uint;
+    fn setitimer(which: c_int, new: *const libc::itimerval, old: *mut libc::itimerval) -> c_int;
+    fn getitimer(which: c_int, to: *mut libc::itimerval) -> c_int;
+    fn timer_create(
+        clock: libc::clockid_t,
+        event: *mut libc::sigevent,
+        to: *mut libc::timer_t
+    ) -> c_int;
+    fn timer_settime(
+        timer: libc::timer_t,
+        flags: c_int,
+        new: *const libc::itimerspec,
+        old: *mut libc::itimerspec
+    ) -> c_int;
+    fn timer_gettime(timer: libc::timer_t, to: *mut libc::itimerspec) -> c_int;
+    fn timer_getoverrun(timer: libc::timer_t) -> c_int;
+    fn timer_delete(timer: libc::timer_t) -> c_int;
+    fn timerfd_create(clock: libc::clockid_t, flags: c_int) -> c_int;
+    fn timerfd_settime(
+        descriptor: c_int,
+        flags: c_int,
+        new: *const libc::itimerspec,
+        old: *mut libc::itimerspec
+    ) -> c_int;
+    fn timerfd_gettime(descriptor: c_int, to: *mut libc::itimerspec) -> c_int;
     fn sigsuspend(mask: *const libc::sigset_t) -> c_int;
     fn pause() -> c_int;
     fn sigtimedwait(

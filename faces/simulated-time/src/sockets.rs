@@ -273,6 +273,7 @@ pub unsafe extern "C" fn close(descriptor: c_int) -> c_int {
     if let Some(client) = here() {
         client.synchronise();
         tell_at(descriptor);
+        crate::timers::close(descriptor);
     }
     // SAFETY: it takes a number.
     unsafe { real::close(descriptor) }

@@ -17,6 +17,7 @@
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -363,6 +364,108 @@ static void signals(void)
     printf("a shell %d\n", now() - start > 1000);
 }
 
+static long long handled_at;
+
+/* As programs do that measure for some seconds: the first alarm sets the next. */
+static void handle_and_go_on(int signal)
+{
+    handled_at = now();
+    handled += signal;
+    if (handled == signal) {
+        CHECK(alarm(2) == 0);
+    }
+}
+
+static void called(union sigval value)
+{
+    handled_at = now();
+    handled = value.sival_int;
+}
+
+/* Timers by all that sets them: each is due at its time, and ends waits. */
+static void timers(void)
+{
+    struct sigaction action = {.sa_handler = handle};
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+    long long start = now();
+    CHECK(alarm(3) == 0 && pause() == -1 && errno == EINTR && handled == SIGALRM);
+    printf("paused %lld\n", now() - start);
+    CHECK(alarm(9) == 0);
+    CHECK(usleep(1500000) == 0);
+    CHECK(alarm(0) == 8);
+    struct itimerval each = {{0, 2000}, {0, 3000}};
+    CHECK(setitimer(ITIMER_REAL, &each, NULL) == 0);
+    struct timespec length = {0, 20000000}, rest;
+    start = now();
+    CHECK(nanosleep(&length, &rest) == -1 && errno == EINTR);
+    printf("slept %lld, rest %ld\n", now() - start, rest.tv_nsec);
+    start = now();
+    CHECK(poll(NULL, 0, -1) == -1 && errno == EINTR);
+    printf("polled %lld\n", now() - start);
+    start = now();
+    CHECK(select(0, NULL, NULL, NULL, &(struct timeval){1, 0}) == -1 && errno == EINTR);
+    printf("selected %lld\n", now() - start);
+    CHECK(sleep(4) == 4);
+    CHECK(getitimer(ITIMER_REAL, &each) == 0 && each.it_interval.tv_usec == 2000);
+    each = (struct itimerval){{0, 0}, {0, 0}};
+    CHECK(setitimer(ITIMER_REAL, &each, NULL) == 0);
+    /* A loop that looks at a clock until an alarm has come twice. */
+    action.sa_handler = handle_and_go_on;
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+    handled = 0;
+    start = now();
+    CHECK(alarm(1) == 0);
+    while (handled < 2 * SIGALRM) {
+        usleep(1000);
+    }
+    printf("alarms until %lld\n", (handled_at - start) / 1000);
+    sigset_t some;
+    sigemptyset(&some);
+    sigaddset(&some, SIGUSR1);
+    CHECK(sigprocmask(SIG_BLOCK, &some, NULL) == 0);
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    event.sigev_value.sival_int = 77;
+    struct itimerspec when = {{0, 4000}, {0, 5000}}, left;
+    timer_t timer;
+    CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+    start = now();
+    CHECK(timer_settime(timer, 0, &when, NULL) == 0);
+    siginfo_t about;
+    for (int at = 0; at < 2; at++) {
+        CHECK(sigwaitinfo(&some, &about) == SIGUSR1);
+        CHECK(about.si_code == SI_TIMER && about.si_value.sival_int == 77);
+        printf("signal %lld\n", now() - start);
+    }
+    CHECK(timer_gettime(timer, &left) == 0 && left.it_interval.tv_nsec == 4000);
+    CHECK(timer_delete(timer) == 0 && timer_delete(timer) == -1);
+    event = (struct sigevent){.sigev_notify = SIGEV_THREAD, .sigev_notify_function = called};
+    event.sigev_value.sival_int = 5;
+    CHECK(timer_create(CLOCK_REALTIME, &event, &timer) == 0);
+    when = (struct itimerspec){{0, 0}, {0, 8000}};
+    start = now();
+    CHECK(timer_settime(timer, 0, &when, NULL) == 0 && usleep(100) == 0 && handled == 5);
+    printf("called %lld\n", handled_at - start);
+    /* One that is read: blocking, after some have gone by, and by poll. */
+    int descriptor = timerfd_create(CLOCK_MONOTONIC, 0);
+    uint64_t count;
+    when = (struct itimerspec){{0, 10000}, {0, 20000}};
+    start = now();
+    CHECK(descriptor >= 0 && timerfd_settime(descriptor, 0, &when, NULL) == 0);
+    CHECK(read(descriptor, &count, sizeof count) == sizeof count && count == 1);
+    printf("read %lld\n", now() - start);
+    CHECK(usleep(45) == 0 && read(descriptor, &count, sizeof count) == sizeof count && count == 4);
+    struct pollfd entry = {.fd = descriptor, .events = POLLIN};
+    CHECK(poll(&entry, 1, -1) == 1);
+    printf("again %lld\n", now() - start);
+    CHECK(clock_gettime(CLOCK_MONOTONIC, &when.it_value) == 0);
+    when.it_value.tv_sec += 1;
+    start = now();
+    CHECK(timerfd_settime(descriptor, TFD_TIMER_ABSTIME, &when, NULL) == 0);
+    CHECK(poll(&entry, 1, -1) == 1);
+    printf("until %lld\n", now() - start);
+    CHECK(close(descriptor) == 0);
+}
+
 /* What a process has computed is seen when its clock says so: here by reading clocks. */
 static void ahead(void)
 {
@@ -465,6 +568,8 @@ int main(int count, char **words)
         server(atoi(words[2]), AF_INET);
     } else if (strcmp(role, "signals") == 0) {
         signals();
+    } else if (strcmp(role, "timers") == 0) {
+        timers();
     } else if (strcmp(role, "ahead") == 0) {
         ahead();
     } else if (strcmp(role, "outside") == 0) {

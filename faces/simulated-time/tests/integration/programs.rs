@@ -122,6 +122,23 @@ fn waits_for_signals() {
 }
 
 #[test]
+fn timers_are_due_at_their_times_and_end_waits() {
+    // From the clock read before a timer is set, which is a call of the system, to that behind it.
+    let wanted = "paused 3000000225\n\
+                  slept 3000000, rest 17000225\n\
+                  polled 1999975\n\
+                  selected 1999975\n\
+                  alarms until 3000000\n\
+                  signal 5225\n\
+                  signal 9225\n\
+                  called 8425\n\
+                  read 20225\n\
+                  again 70225\n\
+                  until 1000000000";
+    assert_eq!(alone(&["timers"]), wanted);
+}
+
+#[test]
 fn what_ran_ahead_is_seen_at_its_time() {
     assert_eq!(alone(&["ahead"]), "closed 4025\nended 8025");
 }
