@@ -75,9 +75,8 @@ pub enum Arrival {
 #[derive(Debug)]
 pub struct Completions {
     entries: u32,
-    /// The oldest: there is seldom more than one, which then moves but once.
-    first: Option<Completion>,
-    others: VecDeque<Completion>,
+    /// The oldest first.
+    held: VecDeque<Completion>,
     armed: Armed,
     ignores_overrun: bool,
     has_overrun: bool,
@@ -90,8 +89,7 @@ impl Completions {
     pub const fn new(entries: u32, ignores_overrun: bool) -> Self {
         Self {
             entries,
-            first: None,
-            others: VecDeque::new(),
+            held: VecDeque::new(),
             armed: Armed::No,
             ignores_overrun,
             has_overrun: false,
@@ -108,20 +106,28 @@ impl Completions {
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
-        usize::from(self.first.is_some()) + self.others.len()
+        self.held.len()
     }
 
     /// Whether it holds none.
     #[inline]
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.first.is_none()
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Whether a completion that is put into it and taken out at once leaves it as it was: whoever
+    /// looks for one may be handed it without it.
+    #[inline]
+    #[must_use]
+    pub fn is_passed_by(&self) -> bool {
+        self.is_empty() && self.armed == Armed::No && !self.has_overrun && self.entries > 0
     }
 
     /// Whether it holds none and will never again.
     #[inline]
     #[must_use]
-    pub const fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.has_overrun && self.is_empty()
     }
 
@@ -146,11 +152,7 @@ impl Completions {
             };
         }
         let is_error = completion.status != CompletionStatus::Success;
-        if self.first.is_none() {
-            self.first = Some(completion);
-        } else {
-            self.others.push_back(completion);
-        }
+        self.held.push_back(completion);
         if self.armed == Armed::No || !check::tells_channel(self.armed, is_solicited, is_error) {
             return Arrival::Quiet;
         }
@@ -158,14 +160,17 @@ impl Completions {
         Arrival::Tells
     }
 
+    /// The oldest.
+    #[inline]
+    #[must_use]
+    pub fn oldest(&self) -> Option<&Completion> {
+        self.held.front()
+    }
+
     /// Takes the oldest out.
     #[inline]
     pub fn take(&mut self) -> Option<Completion> {
-        let oldest = self.first.take();
-        if !self.others.is_empty() {
-            self.first = self.others.pop_front();
-        }
-        oldest
+        self.held.pop_front()
     }
 
     /// Has it tell its channel of what comes from now on. Returns for what it did.
@@ -195,12 +200,8 @@ impl Completions {
 
     /// Takes those of a queue pair back, which goes.
     pub fn forget(&mut self, queue_pair: u32) {
-        self.others
+        self.held
             .retain(|completion| completion.queue_pair != queue_pair);
-        let is_its = |first: &Completion| first.queue_pair == queue_pair;
-        if self.first.as_ref().is_some_and(is_its) {
-            self.first = self.others.pop_front();
-        }
     }
 }
 
@@ -252,6 +253,34 @@ mod tests {
         assert_eq!(taken(&mut patient), [0]);
         assert_eq!(patient.put(of(2, 1), false), Arrival::Quiet);
         assert_eq!(taken(&mut patient), [2]);
+    }
+
+    /// Whoever looks may be handed what comes where a queue would hand it on, and nowhere else.
+    #[test]
+    fn a_queue_is_passed_by_if_a_completion_would_leave_it_as_it_was() {
+        for bits in 0..1 << 5 {
+            let has = |bit: u32| bits & 1 << bit != 0;
+            let mut queue = Completions::new(u32::from(has(0)), has(1));
+            if has(2) {
+                queue.put(of(0, 1), false);
+            }
+            if has(3) {
+                // An overrun, of a queue that does not ignore it.
+                queue.put(of(1, 1), false);
+                queue.put(of(2, 1), false);
+                taken(&mut queue);
+            }
+            if has(4) {
+                queue.arm(false);
+            }
+            let before = alloc::format!("{:?}", (queue.len(), queue.armed, queue.has_overrun));
+            let is_passed_by = queue.is_passed_by();
+            let arrival = queue.put(of(9, 1), false);
+            let handed = queue.take().map(|completion| completion.request);
+            let after = alloc::format!("{:?}", (queue.len(), queue.armed, queue.has_overrun));
+            let hands_on = arrival == Arrival::Quiet && handed == Some(9) && before == after;
+            assert_eq!(is_passed_by, hands_on, "{bits:05b}");
+        }
     }
 
     #[test]

@@ -33,6 +33,28 @@ pub enum Destruction {
     Waits,
 }
 
+/// Who looks into a completion queue at this moment, and takes what comes meanwhile.
+pub trait Looker {
+    /// Takes a completion, if it is one of that queue and there is room for it.
+    fn takes(&mut self, queue: Key, completion: &Completion) -> bool;
+
+    /// Whether it has what it looks for, and nothing of another queue is for it.
+    fn leaves(&self, queue: Key) -> bool;
+}
+
+/// Nobody looks.
+impl Looker for () {
+    #[inline(always)]
+    fn takes(&mut self, _: Key, _: &Completion) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn leaves(&self, _: Key) -> bool {
+        false
+    }
+}
+
 /// Events that wait for a program, and what wakes it.
 #[derive(Debug)]
 pub struct Events<T, S> {
@@ -209,8 +231,28 @@ impl<C: Carrier> Notices<C> {
         self.queues.get_mut(key).ok_or_else(gone)
     }
 
+    /// Hands a completion to who looks for those of its queue, if that would put it in and take it
+    /// out again; if not, puts it in.
+    #[inline(always)]
+    pub fn complete_for(
+        &mut self,
+        looker: &mut impl Looker,
+        key: Key,
+        completion: Completion,
+        is_solicited: bool,
+    ) {
+        let queue = self.queues.get(key);
+        if queue.is_some_and(|queue| queue.completions.is_passed_by() && !queue.has_timestamps)
+            && looker.takes(key, &completion)
+        {
+            self.carrier.completes(&completion);
+        } else {
+            self.complete(key, completion, is_solicited);
+        }
+    }
+
     /// Puts a completion into its queue.
-    #[inline]
+    #[inline(never)]
     pub fn complete(&mut self, key: Key, mut completion: Completion, is_solicited: bool) {
         let Some(queue) = self.queues.get_mut(key) else {
             return;
@@ -264,9 +306,10 @@ impl<C: Carrier> Notices<C> {
         let completions = &mut self.queue(key)?.completions;
         let mut taken = 0;
         while taken < most
-            && let Some(completion) = completions.take()
+            && let Some(completion) = completions.oldest()
         {
-            visit(&completion);
+            visit(completion);
+            completions.take();
             taken += 1;
         }
         if taken == 0 && completions.has_ended() {
@@ -276,6 +319,7 @@ impl<C: Carrier> Notices<C> {
     }
 
     /// Whether [`Notices::take`] would find something or have an error to tell.
+    #[inline(always)]
     #[must_use]
     pub fn has_something(&mut self, key: Key) -> bool {
         self.queue(key).map_or(true, |queue| {

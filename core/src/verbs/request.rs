@@ -284,6 +284,10 @@ impl Elements {
 #[inline]
 #[must_use]
 pub fn bytes_of(elements: &[ScatterGatherElement]) -> u64 {
+    // Of one, as most requests have, there is nothing to be summed up.
+    if let [one] = elements {
+        return u64::from(one.length);
+    }
     let lengths = elements.iter().map(|element| element.length);
     lengths.map(u64::from).sum()
 }

@@ -307,7 +307,7 @@ impl<T> SendQueue<T> {
     }
 
     /// The oldest, if a peer that expects a number has acknowledged it, and nothing else is due.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn first_acknowledged(&self, expected: u32) -> Option<&PostedSend<T>> {
         let send = self.sends.front().filter(|_| self.started > 0)?;
@@ -328,7 +328,7 @@ impl<T> SendQueue<T> {
     }
 
     /// Takes the oldest out, which is complete: what is counted of the oldest is counted anew.
-    #[inline]
+    #[inline(never)]
     pub fn drop_first(&mut self) {
         self.sends.pop_front();
         self.started = self.started.saturating_sub(1);

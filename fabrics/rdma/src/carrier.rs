@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::error::of_system;
 use crate::faults;
 use crate::link::OwnTables;
-use crate::state::{OfPair, OnRing, Pair};
+use crate::state::{OfPair, OnRing, Pair, Short};
 
 /// Counts what waits behind a descriptor: readable while something does.
 #[derive(Debug)]
@@ -121,6 +121,10 @@ impl Carrier for Rings {
         let entry = self.tables.pairs.at(place);
         entry.hears.store(0, Ordering::Release);
         self.active.retain(|each| *each != place);
+    }
+
+    fn puts_pair(&mut self, pair: &mut Pair) {
+        pair.own.short = Short::of(pair);
     }
 
     fn resets(own: &mut OfPair) {

@@ -14,7 +14,7 @@ use viaduct_core::verbs::error::{full, gone};
 use viaduct_core::verbs::notices::{Destruction, Owner};
 use viaduct_core::verbs::{Completion, Error, Objects, QueuePairType, Result, check};
 use viaduct_processes::barrier::{barrier_everywhere, has_barrier};
-use viaduct_processes::lock::{self, BiasedMutex};
+use viaduct_processes::lock::{self, BiasedMutex, OwnGuard};
 use viaduct_processes::rendezvous::{Listener, Place};
 
 use crate::carrier::{Counter, Rings, now};
@@ -47,8 +47,11 @@ pub(crate) struct Engine {
     /// Looks for completions in vain, and at which of them sends are next gone on with.
     pub(crate) looks: u64,
     pub(crate) advance_at: u64,
-    /// Whether the last look was in vain.
+    /// Whether the last look was in vain, or left a message.
     pub(crate) is_waiting: bool,
+    /// Whether the last look left a message, of which it heard what it acknowledges: its own
+    /// completion is for another queue.
+    pub(crate) has_left: bool,
     /// Faults on request.
     pub(crate) faults: Option<Box<Strikes>>,
 }
@@ -92,6 +95,21 @@ pub(crate) fn engine() -> Result<Guard> {
         return Err(gone());
     }
     Ok(Guard(guard))
+}
+
+/// The engine of a thread that has the lock's bias, for ways that take few steps.
+pub(crate) struct Own(OwnGuard<'static, Option<Box<Engine>>>);
+
+impl Own {
+    #[inline(always)]
+    pub(crate) fn get(&mut self) -> Option<&mut Engine> {
+        self.0.as_deref_mut()
+    }
+}
+
+#[inline(always)]
+pub(crate) fn own_engine() -> Option<Own> {
+    Some(Own(ENGINE.get()?.lock_own()?))
 }
 
 /// Destroys something as soon as the events about it are acknowledged that were handed out.
@@ -184,6 +202,7 @@ impl Engine {
             looks: 0,
             advance_at: 0,
             is_waiting: false,
+            has_left: false,
             faults: Strikes::from_environment(),
         });
         engine.links_by_block.insert(block, 0);

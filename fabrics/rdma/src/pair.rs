@@ -1,10 +1,11 @@
 //! Queue pairs and what is posted on them.
 
 pub use viaduct_core::verbs::ReceiveRequest;
+use viaduct_core::verbs::error::gone;
 use viaduct_core::verbs::notices::Owner;
 use viaduct_core::verbs::{self, QueuePairAttributes, QueuePairState, Result};
 
-use crate::engine::{self, Key, engine};
+use crate::engine::{self, Key, engine, own_engine};
 use crate::queues::{CompletionQueue, SharedReceiveQueue};
 use crate::region::AddressHandle;
 
@@ -111,8 +112,12 @@ impl QueuePair {
     ///
     /// EINVAL in the state RESET, with a shared receive queue, or for too many elements; ENOMEM
     /// when the queue is full.
+    #[inline]
     pub fn post_receive(&self, request: &ReceiveRequest<'_>) -> Result<()> {
-        engine()?.objects.post_receive(self.key, request)
+        match own_engine() {
+            Some(mut own) => (own.get().ok_or_else(gone)?.objects).post_receive(self.key, request),
+            None => engine()?.objects.post_receive(self.key, request),
+        }
     }
 
     /// Says that asynchronous events about it have been dealt with.

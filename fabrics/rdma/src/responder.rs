@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use viaduct_core::verbs::check;
 use viaduct_core::verbs::flags::access;
+use viaduct_core::verbs::notices::Looker;
 use viaduct_core::verbs::requester;
 use viaduct_core::verbs::responder::{self, Incident};
 use viaduct_core::verbs::{Completion, CompletionStatus, QueuePairType, Receive, SendOpcode};
@@ -19,10 +20,15 @@ use crate::packet::{
     READ, REFUSED, REMOTE_BYTES, RESPONSE, Remote, SOLICITED, WRITE,
 };
 use crate::ring::{Consumer, Header, PAYLOAD_BYTES_MAX};
+use crate::short::Taken;
 use crate::state::{Incoming, Pair};
 
 /// Packets taken at once, before others have their turn.
 const PACKETS_A_TURN: usize = 256;
+/// Glances at rings of a look that follows one in vain. A message that comes waits for the next
+/// glance: half a round of 8 bytes takes 196 ns with one glance a look at each of two rings, 178
+/// with four, 171 with eight, 168 with sixteen.
+const GLANCES_A_LOOK: usize = 16;
 /// Packets after which the sender is told how far this end is.
 const PACKETS_A_TELL: usize = 64;
 /// Answers that wait for room; with more nothing further is heard.
@@ -33,40 +39,55 @@ const ANSWER_BYTES_MAX: u64 = 16 * 1024;
 impl Engine {
     /// Takes what came, as [`Engine::hear_all`]. Who has waited for a packet takes that alone, and
     /// at once: a look for the next would be one at a line that the peer has just written, and has
-    /// nothing in it, as a rule.
-    #[inline]
-    pub(crate) fn hear_news(&mut self) -> usize {
+    /// nothing in it, as a rule. Who looks is handed what comes.
+    #[inline(always)]
+    pub(crate) fn hear_news(&mut self, looker: &mut impl Looker) -> usize {
         if !self.is_waiting {
             return self.hear_all();
         }
-        let mut count = 0;
-        for index in 0..self.links.len() {
-            if self.links[index].as_mut().is_some_and(Link::has_news) {
-                count += self.hear_one(index);
+        self.has_left = false;
+        for _ in 0..(GLANCES_A_LOOK / self.links.len().max(1)).max(1) {
+            let mut count = 0;
+            for index in 0..self.links.len() {
+                if self.links[index].as_mut().is_some_and(Link::has_news) {
+                    count += self.hear_one(index, looker);
+                }
+            }
+            if count > 0 {
+                return count;
             }
         }
-        count
+        0
     }
 
     /// Takes what came over a link, if it is a short message; if not, as [`Engine::hear`].
-    fn hear_one(&mut self, index: usize) -> usize {
+    #[inline(always)]
+    fn hear_one(&mut self, index: usize, looker: &mut impl Looker) -> usize {
         if let Some(link) = &mut self.links[index]
             && link.responses.is_empty()
             && let Ok(Some(header)) = link.incoming.peek()
         {
             let (consumer, block) = (link.incoming, link.block);
-            if self.take_short(block, &header, &consumer)
-                && let Some(link) = &mut self.links[index]
-            {
-                link.incoming.advance(&header);
-                link.heard();
-                return 1;
+            match self.take_short(block, &header, &consumer, looker) {
+                Taken::Whole => {
+                    if let Some(link) = &mut self.links[index] {
+                        link.incoming.advance(&header);
+                        link.heard();
+                    }
+                    return 1;
+                }
+                Taken::Left => {
+                    self.has_left = true;
+                    return 1;
+                }
+                Taken::No => {}
             }
         }
         self.hear(index)
     }
 
     /// Takes what came over a link, and tells how many packets that were.
+    #[inline(never)]
     pub(crate) fn hear(&mut self, index: usize) -> usize {
         let mut count = 0;
         loop {
@@ -86,7 +107,7 @@ impl Engine {
             };
             let consumer = link.incoming;
             let block = link.block;
-            if !self.take_short(block, &header, &consumer) {
+            if self.take_short(block, &header, &consumer, &mut ()) == Taken::No {
                 self.take(index, block, &header, &consumer);
             }
             let Some(link) = &mut self.links[index] else {

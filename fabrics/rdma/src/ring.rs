@@ -54,6 +54,19 @@ pub(crate) struct Header {
     pub(crate) total: u32,
 }
 
+impl Header {
+    /// Both ends, as they stand in one word.
+    #[inline(always)]
+    pub(crate) const fn ends(&self) -> u64 {
+        word(self.target, self.source)
+    }
+}
+
+/// Two numbers in one word of a line.
+const fn word(low: u32, high: u32) -> u64 {
+    low as u64 | (high as u64) << 32
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Ring {
     base: NonNull<u8>,
@@ -149,6 +162,7 @@ impl Producer {
         self.head_seen >= position
     }
 
+    #[cold]
     fn look(&mut self) {
         let head = self.ring.head().load(Ordering::Acquire);
         // A receiver that says more than was written, or goes back, is not believed.
@@ -158,6 +172,7 @@ impl Producer {
     }
 
     /// Whether a packet finds room, the first word of the next one included.
+    #[inline(always)]
     pub(crate) fn has_room(&mut self, payload: usize) -> bool {
         let end = self.tail + lines_of(payload) + 1;
         if end - self.head_seen > LINES {
@@ -171,13 +186,24 @@ impl Producer {
     /// # Safety
     ///
     /// `bytes` can be read for `length` bytes, and the packet finds room.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn write(&self, offset: usize, bytes: *const u8, length: usize) {
         if offset + length <= LINE_BYTES - HEADER_BYTES {
             let line = self.ring.line(self.tail);
             // SAFETY: as promised by the caller; the first line has room for them.
             return unsafe { copy(line.add(HEADER_BYTES + offset), bytes, length) };
         }
+        // SAFETY: as promised by the caller.
+        unsafe { self.write_far(offset, bytes, length) };
+    }
+
+    /// As [`Producer::write`], past the first line.
+    ///
+    /// # Safety
+    ///
+    /// As [`Producer::write`].
+    #[inline(never)]
+    unsafe fn write_far(&self, offset: usize, bytes: *const u8, length: usize) {
         let [(first, count), (second, rest)] =
             self.ring.pieces(self.tail, HEADER_BYTES + offset, length);
         // SAFETY: as promised by the caller; the pieces are `length` bytes of the ring that the
@@ -191,7 +217,7 @@ impl Producer {
     }
 
     /// Lets the receiver see the packet.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn publish(&mut self, header: &Header) {
         let lines = lines_of(header.length as usize);
         let ring = &self.ring;
@@ -200,18 +226,17 @@ impl Producer {
             ring.line_word(next, 0).store(0, Ordering::Relaxed);
             self.clear = next + 1;
         }
-        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let kind = u32::from(header.kind) | u32::from(header.flags) << 8;
         let words = [
-            pair(header.target, header.source),
-            pair(header.sequence, header.immediate),
-            pair(header.length, header.total),
+            header.ends(),
+            word(header.sequence, header.immediate),
+            word(header.length, header.total),
         ];
         for (index, word) in (1..).zip(words) {
             ring.line_word(self.tail, index)
                 .store(word, Ordering::Relaxed);
         }
-        let first = pair(STAMP, kind | u32::from(header.code) << 16);
+        let first = word(STAMP, kind | u32::from(header.code) << 16);
         ring.line_word(self.tail, 0).store(first, Ordering::Release);
         self.tail = next;
         if self.clear < next + CLEAR_AHEAD / 2 {
@@ -221,6 +246,7 @@ impl Producer {
 
     /// Clears lines that packets to come may begin with, as far as the receiver has given them
     /// back.
+    #[inline(never)]
     fn clear_ahead(&mut self) {
         let end = (self.tail + CLEAR_AHEAD).min(self.head_seen + LINES);
         for position in self.clear..end {
@@ -276,7 +302,7 @@ impl Consumer {
     /// # Errors
     ///
     /// Garbage, where a peer wrote what no peer writes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn peek(&self) -> Result<Option<Header>, Garbage> {
         let word = |index, order| self.ring.line_word(self.position, index).load(order);
         let first = word(0, Ordering::Acquire);
@@ -308,13 +334,24 @@ impl Consumer {
     /// # Safety
     ///
     /// `bytes` can be written for `length` bytes. The range is inside the payload.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn read(&self, offset: usize, bytes: *mut u8, length: usize) {
         if offset + length <= LINE_BYTES - HEADER_BYTES {
             let line = self.ring.line(self.position);
             // SAFETY: as promised by the caller; the first line has them.
             return unsafe { copy(bytes, line.add(HEADER_BYTES + offset), length) };
         }
+        // SAFETY: as promised by the caller.
+        unsafe { self.read_far(offset, bytes, length) };
+    }
+
+    /// As [`Consumer::read`], past the first line.
+    ///
+    /// # Safety
+    ///
+    /// As [`Consumer::read`].
+    #[inline(never)]
+    unsafe fn read_far(&self, offset: usize, bytes: *mut u8, length: usize) {
         let [(first, count), (second, rest)] =
             self.ring
                 .pieces(self.position, HEADER_BYTES + offset, length);
@@ -336,11 +373,13 @@ impl Consumer {
     }
 
     /// Goes past a packet.
+    #[inline(always)]
     pub(crate) fn advance(&mut self, header: &Header) {
         self.position += lines_of(header.length as usize);
     }
 
     /// Tells the sender how far this end came.
+    #[inline(always)]
     pub(crate) fn tell(&mut self) {
         if self.told == self.position {
             return;

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 
 use viaduct_core::verbs::check::{self, SendLimits};
 use viaduct_core::verbs::flags::{access, send};
-use viaduct_core::verbs::notices::Notices;
-use viaduct_core::verbs::requester::{self, Begin, Request, Turn};
+use viaduct_core::verbs::notices::{Looker, Notices};
+use viaduct_core::verbs::requester::{self, Begin, Request};
 use viaduct_core::verbs::{
     Completion, CompletionStatus, Key, Phase, QueuePairType, SendOpcode, bytes_of, responder,
 };
@@ -37,6 +37,7 @@ impl Engine {
     /// # Safety
     ///
     /// With the flag `INLINE` the elements' bytes can be read.
+    #[inline(always)]
     pub(crate) unsafe fn post_short(&mut self, key: Key, request: &SendRequest<'_>) -> bool {
         let pair = self.objects.pairs.get_mut(key);
         let Some(pair) = pair.and_then(Option::as_deref_mut) else {
@@ -44,10 +45,6 @@ impl Engine {
         };
         let (kind, opcode, flags) = (pair.options.kind, request.opcode, request.flags);
         let has_immediate = opcode == SendOpcode::SendWithImmediate;
-        let is_short = match kind {
-            QueuePairType::Rc | QueuePairType::Uc => has_immediate || opcode == SendOpcode::Send,
-            QueuePairType::Ud => false,
-        };
         let length = bytes_of(request.elements);
         let sizes = &pair.options.capabilities;
         let limits = SendLimits {
@@ -60,14 +57,12 @@ impl Engine {
             flags,
             length,
         };
-        if !is_short
+        if !pair.own.short.sends
+            || !has_immediate && opcode != SendOpcode::Send
             || length > BYTES_MAX
             || self.faults.is_some()
             || pair.sends.has_more()
-            || pair.wait_until != 0
             || pair.sends.len() >= sizes.max_send_requests as usize
-            || !check::takes_sends(pair.state)
-            || requester::turn(pair.state, false) != Turn::Begins
             || check::send(kind, opcode, flags, request.elements.len(), length, limits).is_err()
         {
             return false;
@@ -120,7 +115,29 @@ impl Engine {
             header.flags |= SOLICITED;
         }
         link.outgoing.publish(&header);
-        let phase = Phase::handed_over(kind, opcode);
+        // The peer has it: what follows delays nobody.
+        // SAFETY: as promised by the caller.
+        unsafe { self.keep_short(key, request, length) };
+        true
+    }
+
+    /// Keeps a send that has gone the short way, until it is acknowledged, and wakes who sleeps.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Engine::post_short`].
+    #[inline(never)]
+    unsafe fn keep_short(&mut self, key: Key, request: &SendRequest<'_>, length: u64) {
+        let Some(Some(pair)) = self.objects.pairs.get_mut(key) else {
+            return;
+        };
+        let Some(link) = pair.own.link.and_then(|link| self.links[link].as_mut()) else {
+            return;
+        };
+        let (opcode, flags) = (request.opcode, request.flags);
+        let is_inline = flags & send::INLINE != 0;
+        let phase = Phase::handed_over(pair.options.kind, opcode);
+        let sequence = pair.sends.next_sequence();
         pair.sends.post_begun(Send {
             request: request.request,
             opcode,
@@ -132,7 +149,7 @@ impl Engine {
             compare_add: 0,
             swap: 0,
             phase,
-            sequence: pair.sends.next_sequence(),
+            sequence,
             offset: length,
             own: OnRing {
                 // SAFETY: as promised by the caller.
@@ -167,61 +184,66 @@ impl Engine {
             self.objects.retire(&mut pair);
             self.objects.put_pair(pair);
         }
-        true
     }
 
     /// Takes a message of one packet into a receive of one element. If that is not what there is,
     /// nothing has been done but to hear what it acknowledges.
-    #[inline]
-    pub(crate) fn take_short(&mut self, block: u32, header: &Header, consumer: &Consumer) -> bool {
+    #[inline(always)]
+    pub(crate) fn take_short(
+        &mut self,
+        block: u32,
+        header: &Header,
+        consumer: &Consumer,
+        looker: &mut impl Looker,
+    ) -> Taken {
         let has_immediate = header.flags & IMMEDIATE != 0;
         if header.kind != MESSAGE
             || header.flags & !(IMMEDIATE | SOLICITED) != FIRST | LAST
             || header.source >> QUEUE_PAIR_BITS != block
-            || header.target >> QUEUE_PAIR_BITS != self.block
             || self.faults.is_some()
             || !responder::takes_receive(false, has_immediate)
         {
-            return false;
+            return Taken::No;
         }
         let index = header.target & ((1 << QUEUE_PAIR_BITS) - 1);
         let Some(Some(pair)) = self.objects.pairs.at_mut(index) else {
-            return false;
+            return Taken::No;
         };
         let pair = &mut **pair;
         let kind = pair.options.kind;
-        if pair.attributes.destination != header.source
-            || pair.own.incoming.is_some()
-            || pair.drain_wanted
-            || pair.has_shared_queue()
-            || !check::hears(pair.state)
+        if pair.own.short.hears != header.ends()
             || !responder::takes_request(kind, true, header.sequence, pair.expected)
-            || responder::event_at_first_request(pair.state, pair.is_established).is_some()
         {
-            return false;
+            return Taken::No;
         }
         if kind == QueuePairType::Rc && pair.sends.is_waiting() {
-            hear_answer(&mut self.objects.notices, pair, header.code);
+            hear_answer(looker, &mut self.objects.notices, pair, header.code);
             pair.own.table_at = table_at(pair, self.looks);
             if pair.sends.is_waiting() {
                 self.advance_at = 0;
             }
+            // Whoever has a completion by that looks into the other queue next: the message's goes
+            // straight to it. One for which somebody may sleep is not left.
+            let queue = pair.options.receive_queue;
+            if looker.leaves(queue) && self.objects.notices.armed() == 0 {
+                return Taken::Left;
+            }
         }
         let Some(receive) = pair.receives.front() else {
-            return false;
+            return Taken::No;
         };
         let [element] = receive.elements.as_slice() else {
-            return false;
+            return Taken::No;
         };
         let bytes = u64::from(element.length);
         if responder::receive_bytes(kind, u64::from(header.length)) > bytes || header.length == 0 {
-            return false;
+            return Taken::No;
         }
         let domain = pair.domain.index();
         let (key, address) = (element.local_key, element.address);
         let needed = access::LOCAL_WRITE;
         let found = memory::find(&self.objects.regions, key, domain, needed, address, bytes);
-        let Some(start) = found else { return false };
+        let Some(start) = found else { return Taken::No };
         // SAFETY: registered memory of this program, open to local writes, and long enough.
         unsafe { consumer.read(0, start as *mut u8, header.length as usize) };
         let immediate = has_immediate.then_some(header.immediate);
@@ -231,21 +253,34 @@ impl Engine {
         pair.expected = header.sequence.wrapping_add(1);
         let entry = self.objects.notices.carrier.tables.pairs.at(index);
         entry.expected.store(pair.expected, Ordering::Release);
-        live().receives.add(1);
-        live().receive_bytes.add(u64::from(header.length));
+        let live = live();
+        live.receives.add(1);
+        live.receive_bytes.add(u64::from(header.length));
         let queue = pair.options.receive_queue;
         let is_solicited = header.flags & SOLICITED != 0;
-        self.objects.notices.complete(queue, done, is_solicited);
-        true
+        let notices = &mut self.objects.notices;
+        notices.complete_for(looker, queue, done, is_solicited);
+        Taken::Whole
     }
 }
 
+/// What the short way has done with a message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Taken {
+    /// All of it.
+    Whole,
+    /// What it acknowledges is heard; the rest waits for the next look.
+    Left,
+    /// At most that: it is to go the general way.
+    No,
+}
+
 /// The oldest sends are done that a message acknowledges; `Objects::retire` does the rest.
-#[inline]
-fn hear_answer(notices: &mut Notices<Rings>, pair: &mut Pair, code: u16) {
+#[inline(always)]
+fn hear_answer(looker: &mut impl Looker, notices: &mut Notices<Rings>, pair: &mut Pair, code: u16) {
     let expected = acknowledged(code, pair.sends.next_sequence());
     while let Some(send) = pair.sends.first_acknowledged(expected) {
-        notices.complete_send(pair, send, CompletionStatus::Success);
+        notices.complete_send_for(looker, pair, send, CompletionStatus::Success);
         pair.sends.drop_first();
     }
 }

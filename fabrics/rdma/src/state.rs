@@ -1,13 +1,16 @@
 //! What a process keeps of queue pairs and their sends on their way through rings.
 
+use viaduct_core::verbs::requester::{self, Turn};
 use viaduct_core::verbs::{
-    self, Destination, Elements, PostedSend, Receive, ScatterGatherElement, bytes_of,
+    self, Destination, Elements, PostedSend, QueuePairType, Receive, ScatterGatherElement,
+    bytes_of, check, responder,
 };
 use viaduct_processes::copy::copy;
 
 use crate::carrier::Rings;
 use crate::faults::Struck;
 use crate::packet::Remote;
+use crate::ring::Header;
 
 /// Bytes that a send brought, without memory of their own while they are few.
 #[derive(Clone, Debug)]
@@ -111,9 +114,50 @@ pub(crate) struct Incoming {
 /// A queue pair.
 pub(crate) type Pair = verbs::Pair<Rings>;
 
+/// What the short way does not ask anew for each message: it is made from the rules whenever a
+/// queue pair was worked on. A new one has nothing go the short way.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Short {
+    /// Whether a message that is posted begins, if no other has to before.
+    pub(crate) sends: bool,
+    /// The ends ([`Header::ends`]) of messages that are taken; 0: none is.
+    pub(crate) hears: u64,
+}
+
+impl Short {
+    pub(crate) fn of(pair: &Pair) -> Self {
+        let kind = pair.options.kind;
+        let is_connected = match kind {
+            QueuePairType::Rc | QueuePairType::Uc => true,
+            QueuePairType::Ud => false,
+        };
+        let sends = is_connected
+            && pair.wait_until == 0
+            && check::takes_sends(pair.state)
+            && requester::turn(pair.state, false) == Turn::Begins;
+        let event = responder::event_at_first_request(pair.state, pair.is_established);
+        let hears = is_connected
+            && pair.own.incoming.is_none()
+            && !pair.drain_wanted
+            && !pair.has_shared_queue()
+            && check::hears(pair.state)
+            && event.is_none();
+        let ends = Header {
+            target: pair.number,
+            source: pair.attributes.destination,
+            ..Header::default()
+        };
+        Self {
+            sends,
+            hears: if hears { ends.ends() } else { 0 },
+        }
+    }
+}
+
 /// What a queue pair has of its own.
 #[derive(Debug, Default)]
 pub(crate) struct OfPair {
+    pub(crate) short: Short,
     pub(crate) link: Option<usize>,
     /// Whether it is on the list of those with sends.
     pub(crate) is_active: bool,

@@ -5,7 +5,7 @@ use core::mem;
 
 use super::{Objects, Owner};
 use crate::verbs::carrier::Carrier;
-use crate::verbs::notices::Notices;
+use crate::verbs::notices::{Looker, Notices};
 use crate::verbs::requester::{self, Again, Begin, FlushedReceives, Request};
 use crate::verbs::responder::{self, Incident};
 use crate::verbs::{
@@ -18,6 +18,18 @@ impl<C: Carrier> Notices<C> {
     #[inline]
     pub fn complete_send(
         &mut self,
+        pair: &Pair<C>,
+        send: &PostedSend<C::Send>,
+        status: CompletionStatus,
+    ) {
+        self.complete_send_for(&mut (), pair, send, status);
+    }
+
+    /// The same, or it is handed to who looks for it.
+    #[inline(always)]
+    pub fn complete_send_for(
+        &mut self,
+        looker: &mut impl Looker,
         pair: &Pair<C>,
         send: &PostedSend<C::Send>,
         status: CompletionStatus,
@@ -36,7 +48,7 @@ impl<C: Carrier> Notices<C> {
             queue_pair: pair.number,
             ..Completion::default()
         };
-        self.complete(pair.options.send_queue, completion, false);
+        self.complete_for(looker, pair.options.send_queue, completion, false);
     }
 
     /// Tells something of a queue pair.

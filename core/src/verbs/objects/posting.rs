@@ -31,6 +31,7 @@ impl<C: Carrier> Objects<C> {
     ///
     /// EINVAL in the state RESET, with a shared receive queue, or for too many elements; ENOMEM
     /// when the queue is full.
+    #[inline]
     pub fn post_receive(&mut self, key: Key, request: &ReceiveRequest<'_>) -> Result<()> {
         let pair = self.pairs.get_mut(key).and_then(Option::as_mut);
         let pair = pair.ok_or_else(gone)?;
@@ -40,8 +41,7 @@ impl<C: Carrier> Objects<C> {
             ));
         }
         if !check::takes_receives(pair.state) {
-            let reason = format!("receives are not posted in {:?}", pair.state);
-            return Err(invalid(reason));
+            return Err(state_without("receives", pair.state));
         }
         let sizes = &pair.options.capabilities;
         if request.elements.len() > sizes.max_receive_elements as usize {
@@ -55,10 +55,16 @@ impl<C: Carrier> Objects<C> {
             elements: Elements::new(request.elements),
         });
         if pair.state == QueuePairState::Error {
-            let mut pair = self.take_pair(key.index()).ok_or_else(gone)?;
-            self.flush(&mut pair);
-            self.put_pair(pair);
+            return self.flush_at(key.index());
         }
+        Ok(())
+    }
+
+    #[cold]
+    fn flush_at(&mut self, place: u32) -> Result<()> {
+        let mut pair = self.take_pair(place).ok_or_else(gone)?;
+        self.flush(&mut pair);
+        self.put_pair(pair);
         Ok(())
     }
 
@@ -95,8 +101,7 @@ impl<C: Carrier> Objects<C> {
         mut own: impl FnMut(&[ScatterGatherElement], bool, Option<Box<Destination>>) -> C::Send,
     ) -> Result<()> {
         if !check::takes_sends(pair.state) {
-            let reason = format!("sends are not posted in {:?}", pair.state);
-            return Err(invalid(reason));
+            return Err(state_without("sends", pair.state));
         }
         let (kind, sizes) = (pair.options.kind, &pair.options.capabilities);
         if pair.sends.len() + requests.len() > sizes.max_send_requests as usize {
@@ -141,6 +146,11 @@ impl<C: Carrier> Objects<C> {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn state_without(requests: &str, state: QueuePairState) -> Error {
+    invalid(format!("{requests} are not posted in {state:?}"))
 }
 
 fn refused(error: PostError) -> Error {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use viaduct_core::verbs::notices::Looker;
 use viaduct_core::verbs::{QueuePairAttributes, QueuePairState, QueuePairType, SendRequest};
 
 use super::*;
@@ -71,38 +72,96 @@ pub(crate) fn await_event<T>(
 /// Looks in vain, of which each so many offer the processor to others: the peer may need this one.
 const LOOKS_A_YIELD: u64 = 256;
 
-/// Shows at most so many completions, oldest first, and tells how many.
-pub(crate) fn poll_completions(
-    key: Key,
+/// A program that looks for completions of a queue, at most so many.
+struct Looking<F> {
+    queue: Key,
     most: usize,
-    mut visit: impl FnMut(&Completion),
+    taken: usize,
+    visit: F,
+}
+
+impl<F: FnMut(&Completion)> Looker for Looking<F> {
+    #[inline(always)]
+    fn takes(&mut self, queue: Key, completion: &Completion) -> bool {
+        let takes = queue == self.queue && self.taken < self.most;
+        if takes {
+            (self.visit)(completion);
+            self.taken += 1;
+        }
+        takes
+    }
+
+    #[inline(always)]
+    fn leaves(&self, queue: Key) -> bool {
+        self.taken > 0 && queue != self.queue
+    }
+}
+
+/// Shows at most so many completions, oldest first, and tells how many.
+#[inline]
+pub(crate) fn poll_completions(
+    queue: Key,
+    most: usize,
+    visit: impl FnMut(&Completion),
 ) -> Result<usize> {
-    let mut engine = engine()?;
-    // First what is there, then what came, then what was acknowledged: each only if there was
-    // nothing before, since each looks at lines that the peer writes.
-    let mut taken = engine.objects.notices.take(key, most, &mut visit)?;
-    if taken == 0 && engine.hear_news() > 0 {
-        taken = engine.objects.notices.take(key, most, &mut visit)?;
-    }
-    if taken == 0 && engine.looks >= engine.advance_at {
-        engine.advance_all(true);
-        taken = engine.objects.notices.take(key, most, &mut visit)?;
-    }
-    engine.is_waiting = taken == 0;
-    if taken > 0 {
-        return Ok(taken);
-    }
-    engine.looks += 1;
-    if IS_TICK_DUE.load(Ordering::Relaxed) {
-        IS_TICK_DUE.store(false, Ordering::Relaxed);
-        engine.tick();
-    }
-    let offers = engine.looks.is_multiple_of(LOOKS_A_YIELD);
-    drop(engine);
+    let mut looking = Looking {
+        queue,
+        most,
+        taken: 0,
+        visit,
+    };
+    let offers = match own_engine() {
+        Some(mut own) => own.get().ok_or_else(gone)?.look(&mut looking)?,
+        None => look_shared(&mut looking)?,
+    };
     if offers {
         std::thread::yield_now();
     }
-    Ok(0)
+    Ok(looking.taken)
+}
+
+#[inline(never)]
+fn look_shared<F: FnMut(&Completion)>(looking: &mut Looking<F>) -> Result<bool> {
+    engine()?.look(looking)
+}
+
+impl Engine {
+    /// Looks for completions. Whether the processor is to be offered to others.
+    #[inline(always)]
+    fn look<F: FnMut(&Completion)>(&mut self, looking: &mut Looking<F>) -> Result<bool> {
+        // First what is there, then what came, then what was acknowledged: each only if there was
+        // nothing before, since each looks at lines that the peer writes.
+        if self.objects.notices.has_something(looking.queue) {
+            return self.take_held(looking);
+        }
+        if self.hear_news(looking) > 0 && looking.taken == 0 {
+            self.take_held(looking)?;
+        }
+        if looking.taken == 0 && self.looks >= self.advance_at {
+            self.advance_all(true);
+            self.take_held(looking)?;
+        }
+        if looking.taken > 0 {
+            self.is_waiting = self.has_left;
+            return Ok(false);
+        }
+        self.is_waiting = true;
+        self.looks += 1;
+        if IS_TICK_DUE.load(Ordering::Relaxed) {
+            IS_TICK_DUE.store(false, Ordering::Relaxed);
+            self.tick();
+        }
+        Ok(self.looks.is_multiple_of(LOOKS_A_YIELD))
+    }
+
+    /// Takes what is there.
+    #[inline(never)]
+    fn take_held<F: FnMut(&Completion)>(&mut self, looking: &mut Looking<F>) -> Result<bool> {
+        let notices = &mut self.objects.notices;
+        looking.taken = notices.take(looking.queue, looking.most, &mut looking.visit)?;
+        self.is_waiting = looking.taken == 0;
+        Ok(false)
+    }
 }
 
 pub(crate) fn arm(key: Key, is_solicited_only: bool) -> Result<()> {
@@ -141,15 +200,51 @@ pub(crate) unsafe fn post_sends(
     key: Key,
     requests: &[SendRequest<'_, AddressHandle>],
 ) -> Result<()> {
-    let mut engine = engine()?;
-    let engine = &mut *engine;
-    if let [request] = requests {
+    match own_engine() {
         // SAFETY: as promised by the caller.
-        let is_sent = unsafe { engine.post_short(key, request) };
-        if is_sent {
+        Some(mut own) => unsafe { own.get().ok_or_else(gone)?.post(key, requests) },
+        // SAFETY: as promised by the caller.
+        None => unsafe { post_shared(key, requests) },
+    }
+}
+
+/// # Safety
+///
+/// As for [`post_sends`].
+#[inline(never)]
+unsafe fn post_shared(key: Key, requests: &[SendRequest<'_, AddressHandle>]) -> Result<()> {
+    // SAFETY: as promised by the caller.
+    unsafe { engine()?.post(key, requests) }
+}
+
+impl Engine {
+    /// # Safety
+    ///
+    /// As for [`post_sends`].
+    #[inline(always)]
+    unsafe fn post(&mut self, key: Key, requests: &[SendRequest<'_, AddressHandle>]) -> Result<()> {
+        if let [request] = requests
+            // SAFETY: as promised by the caller.
+            && unsafe { self.post_short(key, request) }
+        {
             return Ok(());
         }
+        // SAFETY: as promised by the caller.
+        unsafe { post_long(self, key, requests) }
     }
+}
+
+/// Posts what does not go the short way.
+///
+/// # Safety
+///
+/// With the flag `INLINE` the elements' bytes can be read.
+#[inline(never)]
+unsafe fn post_long(
+    engine: &mut Engine,
+    key: Key,
+    requests: &[SendRequest<'_, AddressHandle>],
+) -> Result<()> {
     engine
         .objects
         .post_sends(key, requests, |elements, is_inline, destination| OnRing {
