@@ -518,7 +518,7 @@ mod tests {
         BusModel, Completion, Frame, Mechanism, MemoryModel, NicModel, ProcessorModel, Rate,
         Switching,
     };
-    use viaduct_network::{LinkConfig, SwitchModel};
+    use viaduct_network::{Arrival, LinkConfig, SwitchModel};
 
     /// The adapter of the study's hosts.
     pub(super) fn nic(config: &mut ClusterConfig) -> &mut NicModel {
@@ -536,6 +536,7 @@ mod tests {
             topology: Arc::new(Topology::torus(&[16, 16], 4, Ports(8)).unwrap()),
             links: LinkConfig {
                 sharing: Sharing::Fluid,
+                arrival: Arrival::default(),
                 switching: Switching::CutThrough,
                 rate: Rate::from_bits_per_second(856e6),
                 host_rate: Rate::from_bits_per_second(856e6),

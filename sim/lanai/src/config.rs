@@ -9,7 +9,8 @@ use viaduct_frames::residency::{Policy, Stall};
 use viaduct_frames::service::Discipline;
 use viaduct_frames::transport;
 use viaduct_network::{
-    Buffers, CreditLinks, Frame, LinkConfig, Rate, Sharing, SwitchModel, Switching, WormholeConfig,
+    Arrival, Buffers, CreditLinks, Frame, LinkConfig, Rate, Sharing, SwitchModel, Switching,
+    WormholeConfig,
 };
 use viaduct_topology::{HostId, Node, Topology, TopologyError};
 
@@ -425,6 +426,7 @@ impl Config {
         let wiring = self.wiring.as_ref();
         let links = LinkConfig {
             sharing,
+            arrival: Arrival::default(),
             switching,
             rate: rate(speeds.switch_bytes_s),
             host_rate: rate(speeds.host_bytes_s),

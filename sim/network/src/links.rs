@@ -14,6 +14,8 @@ use crate::rate::{Frame, Rate, Switching};
 pub struct LinkConfig {
     /// How a link shares its rate among its active flows.
     pub sharing: Sharing,
+    /// Of [`Sharing::Queues`], whether a queue serves bytes that have not come yet.
+    pub arrival: Arrival,
     /// Whether a message crosses its links at once or one after the other; of frames that go one
     /// by one, whether each does.
     pub switching: Switching,
@@ -222,6 +224,17 @@ pub enum Sharing {
     /// Each packet or flit by itself, where it finds room at the end of its next link: virtual
     /// channels and credits.
     Credits,
+}
+
+/// Whether a queue of messages serves bytes that have not come yet.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Arrival {
+    /// It does, as the text has it: a message enters with its whole length.
+    #[default]
+    Free,
+    /// It serves no byte before that has come; what a subqueue cannot use of its share goes to the
+    /// others.
+    Limits,
 }
 
 impl Sharing {

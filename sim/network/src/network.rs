@@ -33,8 +33,9 @@ use crate::frames::Frames;
 use crate::frames::alone::Span;
 use crate::hops::{Alone, Delays, End, Ends, Shape, moving_time};
 use crate::journeys::{JourneyId, Journeys};
-use crate::links::{LinkConfig, Sharing, SwitchModel};
+use crate::links::{Arrival, LinkConfig, Sharing, SwitchModel};
 use crate::passage::Crossing;
+use crate::queues::arrived::Arrived;
 use crate::queues::{FlowKey, Passing, Queues, Step, Stop};
 use crate::rate::{Rate, Switching};
 use crate::ways::{Way, WayKey, Ways};
@@ -113,10 +114,12 @@ impl Network {
         };
         let apart = match links.sharing {
             Sharing::Fluid | Sharing::MaxMin => None,
-            Sharing::Queues => {
-                let queues = Queues::new(rates.clone(), link_count);
-                Some(Apart::Queues(Box::new(queues)))
-            }
+            Sharing::Queues => Some(match links.arrival {
+                Arrival::Free => Apart::Queues(Box::new(Queues::new(rates.clone(), link_count))),
+                Arrival::Limits => {
+                    Apart::Arrived(Box::new(Arrived::new(rates.clone(), link_count)))
+                }
+            }),
             Sharing::Packets => {
                 let frames = Frames::new(topology, &delays, hosts.map(|end| end.bus_rate));
                 Some(Apart::Frames(Box::new(frames)))
@@ -163,10 +166,8 @@ impl Network {
 
     /// What is drawn in switches hangs on a seed.
     pub fn set_seed(&mut self, seed: u64) {
-        match &mut self.apart {
-            Some(Apart::Frames(frames)) => frames.set_seed(seed),
-            Some(Apart::Credits(credits)) => credits.set_seed(seed),
-            Some(Apart::Queues(_)) | None => {}
+        if let Some(apart) = &mut self.apart {
+            apart.set_seed(seed);
         }
     }
 
@@ -312,10 +313,8 @@ impl Network {
             unshared: alone.moving,
             sending,
         };
-        let has_head = match &mut self.apart {
-            Some(Apart::Queues(queues)) => queues.begin(queue, &passing).1,
-            _ => false,
-        };
+        let apart = self.apart.as_mut();
+        let has_head = apart.is_some_and(|apart| apart.pass(queue, &passing).1);
         Begun {
             has_head,
             ..Begun::whole(transfer.demand.tag, alone)
@@ -397,7 +396,7 @@ impl Network {
             Some(Apart::Frames(_) | Apart::Credits(_)) => {
                 return self.cross_whole(queue, transfer, shape, (alone, false));
             }
-            Some(Apart::Queues(_)) => {}
+            Some(Apart::Queues(_) | Apart::Arrived(_)) => {}
         }
         let senders = 0..shape.senders();
         let sending = delays.moving(shape, &senders, way, &demand, &ends);
@@ -463,9 +462,9 @@ impl Network {
         demand.tag = id.0;
         let name = journey.flow;
         let flow_at = |place| name.map(|(flow, class)| FlowKey::new(flow, class, place));
-        let queues = match &mut self.apart {
-            Some(Apart::Queues(queues)) => queues,
-            Some(apart @ (Apart::Frames(_) | Apart::Credits(_))) => {
+        let apart = match &mut self.apart {
+            Some(apart) if !apart.cuts() => apart,
+            Some(apart) => {
                 let span = delays.frames_over(shape, &places, path, &demand, &ends);
                 journey.delay = Time::from_picoseconds(span.head);
                 begun.delay = journey.delay;
@@ -508,7 +507,7 @@ impl Network {
             unshared,
             sending: unshared,
         };
-        let (_, is_head_known) = queues.begin(queue, &passing);
+        let (_, is_head_known) = apart.pass(queue, &passing);
         begun.has_head &= is_head_known;
         begun
     }
@@ -572,6 +571,7 @@ impl Network {
         let mut loss = None;
         let (tag, step) = match self.apart.as_mut()? {
             Apart::Queues(queues) => queues.step(queue, flow),
+            Apart::Arrived(queues) => queues.step(queue, flow),
             Apart::Credits(credits) => credits.step(queue, flow),
             Apart::Frames(frames) => {
                 let told = frames.step(queue, flow);
@@ -667,9 +667,10 @@ impl Network {
             self.journeys.get_mut(id).hop_end = 1;
             demand.tag = id.0;
         }
-        let queues = match &mut self.apart {
+        let apart = match &mut self.apart {
             None => return self.fluid.begin(queue, &path, demand),
-            Some(apart @ (Apart::Frames(_) | Apart::Credits(_))) => {
+            Some(apart) if !apart.cuts() => apart,
+            Some(apart) => {
                 let crossing = Crossing {
                     hosts: (host, host),
                     way: &[],
@@ -685,7 +686,6 @@ impl Network {
                 };
                 return apart.cross(queue, &crossing, &demand, span);
             }
-            Some(Apart::Queues(queues)) => queues,
         };
         let rate = self.hosts.of(host).bus_rate.bytes_per_picosecond() * demand.scale;
         let unshared = moving_time(demand.wire_bytes, rate.min(demand.rate_max));
@@ -700,13 +700,16 @@ impl Network {
             unshared,
             sending: unshared,
         };
-        queues.begin(queue, &passing).0
+        apart.pass(queue, &passing).0
     }
 
     /// To be called before time moves on: works out what this instant has changed.
     #[inline]
     pub fn settle<E: Copy + From<FlowId>>(&mut self, queue: &mut EventQueue<E>) {
         self.fluid.settle(queue);
+        if let Some(apart) = &mut self.apart {
+            apart.settle(queue);
+        }
         if let Some(landings) = &mut self.landings {
             landings.schedule(queue);
         }

@@ -15,6 +15,7 @@
 //!
 //! Amounts are bytes on the link, and message bytes on a bus, as in [`crate::fluid`].
 
+pub(crate) mod arrived;
 mod server;
 #[cfg(test)]
 mod tests;

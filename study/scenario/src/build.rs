@@ -204,6 +204,7 @@ fn complete_application(settings: &mut Settings) {
 fn links(links: &Links, topology: Option<&Topology>) -> Result<LinkConfig, Absent> {
     Ok(LinkConfig {
         sharing: links.model.get()?,
+        arrival: links.arrival.optional()?.unwrap_or_default(),
         switching: links.switching.get()?,
         rate: links.rate.get()?,
         host_rate: links.host_rate.get()?,

@@ -8,7 +8,7 @@ use viaduct_cluster::faults::Detection;
 use viaduct_cluster::workload::MessageOperation;
 use viaduct_engine::Time;
 use viaduct_hardware::{Frame, HostModel, Switching};
-use viaduct_network::{Buffers, CreditLinks, LinkConfig, Sharing, SwitchModel};
+use viaduct_network::{Arrival, Buffers, CreditLinks, LinkConfig, Sharing, SwitchModel};
 use viaduct_programs::config::{Around, SimulationConfig};
 use viaduct_provider::via::NicAttributes;
 use viaduct_topology::{Ports, Topology};
@@ -267,6 +267,7 @@ fn links(cable: &Cable) -> Result<LinkConfig, Absent> {
     let half = Time::from_picoseconds(propagation.picoseconds() / 2);
     Ok(LinkConfig {
         sharing: Sharing::MaxMin,
+        arrival: Arrival::default(),
         switching: Switching::CutThrough,
         rate,
         host_rate: rate,

@@ -9,7 +9,7 @@ use viaduct_cluster::adapters::{ADAPTERS_MAX, AdapterChoice, PROCESSORS_MAX};
 use viaduct_cluster::workload::{MessageOperation, Placement};
 use viaduct_engine::Time;
 use viaduct_hardware::{Rate, Switching};
-use viaduct_network::{Arbitration, CongestionControl, FlowControl, Sharing};
+use viaduct_network::{Arbitration, Arrival, CongestionControl, FlowControl, Sharing};
 use viaduct_operations::collective::{Algorithm, Collective, RANKS_MAX};
 use viaduct_operations::programs::{
     BLOCK_MAX, Class, DIGIT_BITS_MAX, KEYS_MAX, ORDER_MAX, PanelBroadcast, Program,
@@ -234,6 +234,7 @@ words!(Sharing {
 });
 /// The levels at which a network is computed: the words of `links.model`.
 pub const LEVELS: &[&str] = <Sharing as Word>::WORDS;
+words!(Arrival { Free = "free", Limits = "limits" });
 words!(Arbitration { RoundRobin = "round-robin", Age = "age" });
 words!(FlowControl { VirtualCutThrough = "virtual-cut-through", Wormhole = "wormhole" });
 words!(CongestionControl { None = "none", Dcqcn = "dcqcn", Nscc = "nscc" });
@@ -269,6 +270,10 @@ section! {
                 as credits let frames",
         )
         .or("max-min");
+        arrival: Setting<Arrival> = choice(
+            "whether a queue serves bytes that have not come, as the published rule has it, or not",
+        )
+        .or("free"), when model = Sharing::Queues;
         switching: Setting<Switching> =
             choice("forward while a message still arrives, or when it has").or("cut-through");
         rate: Setting<Rate> = rate("of a link between switches, after line coding")

@@ -14,7 +14,7 @@ use viaduct_hardware::{
     BusModel, Completion, Frame, HostModel, Mechanism, MemoryModel, NicModel, ProcessorModel, Rate,
     Switching,
 };
-use viaduct_network::{LinkConfig, Sharing, SwitchModel};
+use viaduct_network::{Arrival, LinkConfig, Sharing, SwitchModel};
 use viaduct_topology::Topology;
 
 pub(crate) fn nanoseconds(nanoseconds: u64) -> Time {
@@ -172,6 +172,7 @@ pub(crate) fn scenario(topology: Topology, host: HostModel, pattern: Pattern) ->
         topology: Arc::new(topology),
         links: LinkConfig {
             sharing: Sharing::Fluid,
+            arrival: Arrival::default(),
             switching: Switching::CutThrough,
             rate: Rate::from_bits_per_second(1e9),
             host_rate: Rate::from_bits_per_second(1e9),

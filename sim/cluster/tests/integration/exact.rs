@@ -8,7 +8,7 @@ use viaduct_cluster::workload::MessageOperation;
 use viaduct_cluster::workload::{Interval, Pattern, SizeDistribution};
 use viaduct_engine::Time;
 use viaduct_hardware::{Completion, HostModel, Rate, Switching};
-use viaduct_network::Sharing;
+use viaduct_network::{Arrival, Sharing};
 use viaduct_topology::{
     ChainHosts, GraphFormat, GraphRouting, HostId, Ports, Topology, parse_graph,
 };
@@ -87,18 +87,20 @@ fn one_message_costs_the_sum_of_its_stages() {
             config.links.switching = switching;
             let by_hand = by_hand_ns(bytes, switching == Switching::StoreAndForward) * 1e3;
             let all = [
-                Sharing::Fluid,
-                Sharing::MaxMin,
-                Sharing::Queues,
-                Sharing::Packets,
-                Sharing::Credits,
+                (Sharing::Fluid, Arrival::Free),
+                (Sharing::MaxMin, Arrival::Free),
+                (Sharing::Queues, Arrival::Free),
+                (Sharing::Queues, Arrival::Limits),
+                (Sharing::Packets, Arrival::Free),
+                (Sharing::Credits, Arrival::Free),
             ];
-            for sharing in all {
-                config.links.sharing = sharing;
+            for (sharing, arrival) in all {
+                (config.links.sharing, config.links.arrival) = (sharing, arrival);
                 let measured = measured(&config) as f64;
                 assert!(
                     (measured - by_hand).abs() <= 12.0,
-                    "{bytes} bytes, {switching:?}, {sharing:?}: {measured} ps, by hand {by_hand} ps"
+                    "{bytes} bytes, {switching:?}, {sharing:?}, {arrival:?}: {measured} ps, by hand \
+                     {by_hand} ps"
                 );
             }
         }

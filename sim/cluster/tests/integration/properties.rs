@@ -16,7 +16,7 @@ use viaduct_engine::Time;
 use viaduct_hardware::Stage;
 use viaduct_hardware::{Completion, HostModel, Mechanism, Rate, Switching};
 use viaduct_network::{
-    Buffers, CongestionControl, FlowControl, Frame, Marking, Queueing, Sharing, WhenFull,
+    Arrival, Buffers, CongestionControl, FlowControl, Frame, Marking, Queueing, Sharing, WhenFull,
 };
 use viaduct_topology::{ChainHosts, LinkId, Ports, Topology, TreeShape};
 
@@ -170,12 +170,14 @@ fn config() -> impl Strategy<Value = ClusterConfig> {
         Just(Pattern::RandomPermutation),
         Just(Pattern::Incast { target: 0 }),
     ];
+    let free = |sharing| Just((sharing, Arrival::Free));
     let sharing = prop_oneof![
-        Just(Sharing::Fluid),
-        Just(Sharing::MaxMin),
-        Just(Sharing::Queues),
-        Just(Sharing::Packets),
-        Just(Sharing::Credits)
+        free(Sharing::Fluid),
+        free(Sharing::MaxMin),
+        free(Sharing::Queues),
+        free(Sharing::Packets),
+        free(Sharing::Credits),
+        Just((Sharing::Queues, Arrival::Limits)),
     ];
     let switching = prop_oneof![
         Just(Switching::CutThrough),
@@ -206,7 +208,10 @@ fn config() -> impl Strategy<Value = ClusterConfig> {
                 set_apart(&mut config, group);
                 config.traffic.size = size;
                 config.traffic.arrivals = arrivals;
-                (config.links.sharing, config.links.switching) = (links.0.0, links.1);
+                (
+                    (config.links.sharing, config.links.arrival),
+                    config.links.switching,
+                ) = (links.0.0, links.1);
                 config.links.frame.payload_bytes = links.0.1;
                 config.links.frame.header_bytes = links.2;
                 // As many as end the rings of these networks.

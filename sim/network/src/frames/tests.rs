@@ -15,7 +15,8 @@ use super::*;
 use crate::frames::limits::{QueueCounts, QueueLoss};
 use crate::hops::{End, Ends, Shape};
 use crate::links::{
-    Buffers, CongestionControl, LinkConfig, Marking, Queueing, Sharing, SwitchModel, WhenFull,
+    Arrival, Buffers, CongestionControl, LinkConfig, Marking, Queueing, Sharing, SwitchModel,
+    WhenFull,
 };
 use crate::queues::FlowKey;
 use crate::rate::Switching;
@@ -874,6 +875,7 @@ fn networks() -> impl Strategy<Value = Network> {
                 topology: Arc::new(topology),
                 links: LinkConfig {
                     sharing: Sharing::Packets,
+                    arrival: Arrival::default(),
                     switching,
                     rate: Rate::from_bits_per_second(rate),
                     host_rate: Rate::from_bits_per_second(host_rate),

@@ -17,6 +17,7 @@ impl Network {
         match &mut self.apart {
             None => self.fluid.credit_all(now),
             Some(Apart::Queues(queues)) => queues.work_out_all(now),
+            Some(Apart::Arrived(queues)) => queues.account_all(now),
             Some(Apart::Frames(frames)) => frames.credit_all(now),
             Some(Apart::Credits(credits)) => credits.credit_all(now),
         }
@@ -27,6 +28,7 @@ impl Network {
         match &mut self.apart {
             None => self.fluid.clear_credit(),
             Some(Apart::Queues(queues)) => queues.clear_carried(),
+            Some(Apart::Arrived(queues)) => queues.clear_carried(),
             Some(Apart::Frames(frames)) => frames.clear_carried(),
             Some(Apart::Credits(credits)) => credits.clear_carried(),
         }
@@ -38,6 +40,7 @@ impl Network {
         match &self.apart {
             None => self.fluid.carried(resource),
             Some(Apart::Queues(queues)) => queues.carried(resource),
+            Some(Apart::Arrived(queues)) => queues.carried(resource),
             Some(Apart::Frames(frames)) => frames.carried(resource),
             Some(Apart::Credits(credits)) => credits.carried(resource),
         }
@@ -49,6 +52,7 @@ impl Network {
         match &self.apart {
             None => self.fluid.rate(resource),
             Some(Apart::Queues(queues)) => queues.rate(resource),
+            Some(Apart::Arrived(queues)) => queues.rate(resource),
             Some(Apart::Frames(frames)) => frames.rate(resource),
             Some(Apart::Credits(credits)) => credits.rate(resource),
         }
@@ -60,6 +64,7 @@ impl Network {
         match &self.apart {
             None => self.fluid.flows_max(resource),
             Some(Apart::Queues(queues)) => queues.busy_max(resource),
+            Some(Apart::Arrived(queues)) => queues.busy_max(resource),
             Some(Apart::Frames(frames)) => frames.frames_max(resource),
             Some(Apart::Credits(credits)) => credits.units_max(resource),
         }
@@ -69,7 +74,9 @@ impl Network {
     #[must_use]
     pub fn queue_counts(&self, link: ResourceId, now: Time) -> QueueCounts {
         match &self.apart {
-            None | Some(Apart::Queues(_) | Apart::Credits(_)) => QueueCounts::default(),
+            None | Some(Apart::Queues(_) | Apart::Arrived(_) | Apart::Credits(_)) => {
+                QueueCounts::default()
+            }
             Some(Apart::Frames(frames)) => frames.queue_counts(link, now),
         }
     }
@@ -79,7 +86,7 @@ impl Network {
     #[must_use]
     pub fn queue_max_bytes(&self, link: ResourceId) -> u64 {
         match &self.apart {
-            None | Some(Apart::Queues(_)) => 0,
+            None | Some(Apart::Queues(_) | Apart::Arrived(_)) => 0,
             Some(Apart::Frames(frames)) => frames.queue_max_bytes(link),
             Some(Apart::Credits(credits)) => credits.held_max_bytes(link),
         }
@@ -95,7 +102,7 @@ impl Network {
     /// a cable's delay after `now` may count already.
     pub(crate) fn take_queue_max_bytes(&mut self, link: ResourceId, now: Time) -> u64 {
         match &mut self.apart {
-            None | Some(Apart::Queues(_)) => 0,
+            None | Some(Apart::Queues(_) | Apart::Arrived(_)) => 0,
             Some(Apart::Frames(frames)) => frames.take_queue_max_bytes(link, now),
             Some(Apart::Credits(credits)) => credits.take_held_max_bytes(link),
         }
@@ -107,7 +114,7 @@ impl Network {
         match &self.apart {
             None => self.fluid.prefetch_flow(flow),
             Some(Apart::Queues(queues)) => queues.prefetch(flow),
-            Some(Apart::Frames(_) | Apart::Credits(_)) => {}
+            Some(Apart::Arrived(_) | Apart::Frames(_) | Apart::Credits(_)) => {}
         }
     }
 
@@ -118,6 +125,7 @@ impl Network {
         self.tag_of(match &self.apart {
             None => self.fluid.prefetch_path(flow),
             Some(Apart::Queues(queues)) => queues.prefetch_path(flow),
+            Some(Apart::Arrived(queues)) => queues.tag(flow),
             Some(Apart::Frames(frames)) => frames.tag(flow),
             Some(Apart::Credits(credits)) => credits.tag(flow),
         })
@@ -130,6 +138,7 @@ impl Network {
         self.tag_of(match &self.apart {
             None => self.fluid.tag(flow),
             Some(Apart::Queues(queues)) => queues.tag(flow),
+            Some(Apart::Arrived(queues)) => queues.tag(flow),
             Some(Apart::Frames(frames)) => frames.tag(flow),
             Some(Apart::Credits(credits)) => credits.tag(flow),
         })
@@ -146,16 +155,18 @@ impl Network {
 
     /// What moves now: tags, and places of their ways.
     pub fn moving(&self) -> impl Iterator<Item = (u32, Range<usize>)> {
-        let (mut queues, mut frames, mut credits) = (None, None, None);
+        let (mut queues, mut arrived, mut frames, mut credits) = (None, None, None, None);
         match &self.apart {
             None => {}
             Some(Apart::Queues(its)) => queues = Some(its.active_tags()),
+            Some(Apart::Arrived(its)) => arrived = Some(its.active_tags()),
             Some(Apart::Frames(its)) => frames = Some(its.active_tags()),
             Some(Apart::Credits(its)) => credits = Some(its.active_tags()),
         }
         let apart = queues
             .into_iter()
             .flatten()
+            .chain(arrived.into_iter().flatten())
             .chain(frames.into_iter().flatten())
             .chain(credits.into_iter().flatten());
         self.fluid.active_tags().chain(apart).map(|tag| {
@@ -173,7 +184,7 @@ impl Network {
         match &self.apart {
             Some(Apart::Credits(credits)) => credits.deadlock(),
             Some(Apart::Frames(frames)) => frames.deadlock(),
-            None | Some(Apart::Queues(_)) => None,
+            None | Some(Apart::Queues(_) | Apart::Arrived(_)) => None,
         }
     }
 
@@ -186,7 +197,7 @@ impl Network {
     pub fn take_frame_waits(&mut self) -> Option<FrameWaits> {
         match &mut self.apart {
             Some(Apart::Frames(frames)) => frames.take_waits(),
-            None | Some(Apart::Queues(_) | Apart::Credits(_)) => None,
+            None | Some(Apart::Queues(_) | Apart::Arrived(_) | Apart::Credits(_)) => None,
         }
     }
 
@@ -196,6 +207,7 @@ impl Network {
         let apart = match &self.apart {
             None => 0,
             Some(Apart::Queues(queues)) => queues.state_bytes(),
+            Some(Apart::Arrived(queues)) => queues.state_bytes(),
             Some(Apart::Frames(frames)) => frames.state_bytes(),
             Some(Apart::Credits(credits)) => credits.state_bytes(),
         };

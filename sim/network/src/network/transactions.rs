@@ -27,6 +27,7 @@ impl Network {
         let active = match &mut self.apart {
             None => self.fluid.active_on(bus),
             Some(Apart::Queues(queues)) => queues.busy_on(bus, queue.now()),
+            Some(Apart::Arrived(queues)) => queues.busy_on(bus),
             Some(Apart::Frames(frames)) => frames.busy_on_bus(queue, host).into(),
             Some(Apart::Credits(credits)) => credits.busy_on_bus(host, queue.now()).into(),
         };
@@ -48,6 +49,7 @@ impl Network {
         match &mut self.apart {
             None => self.fluid.hold_up(queue, bus, length),
             Some(Apart::Queues(queues)) => queues.hold_up(bus, length, queue.now()),
+            Some(Apart::Arrived(queues)) => queues.hold_up(bus, length, queue.now()),
             Some(Apart::Frames(frames)) => frames.hold_up(bus.0 - self.first_bus, length),
             Some(Apart::Credits(credits)) => credits.hold_up(bus.0 - self.first_bus, length),
         }

@@ -301,7 +301,7 @@ impl Server {
 
 /// A span of so many picoseconds: the next whole one.
 #[inline]
-fn after(picoseconds: f64) -> Time {
+pub(super) fn after(picoseconds: f64) -> Time {
     Time::from_picoseconds(whole_above(picoseconds - NOISE))
 }
 

@@ -6,8 +6,8 @@ use viaduct_engine::{EventQueue, Time};
 use viaduct_network::fluid::{FlowDemand, FlowId};
 use viaduct_network::hops::End;
 use viaduct_network::{
-    Buffers, CreditLinks, Frame, JourneyId, Landing, LinkConfig, Network, Next, QueueLoss, Rate,
-    Sharing, SwitchModel, Switching, Transfer,
+    Arrival, Buffers, CreditLinks, Frame, JourneyId, Landing, LinkConfig, Network, Next, QueueLoss,
+    Rate, Sharing, SwitchModel, Switching, Transfer,
 };
 use viaduct_topology::{ChainHosts, Ports, Topology};
 
@@ -83,6 +83,7 @@ fn links_of(sharing: Sharing, switching: Switching, frame: Frame) -> LinkConfig 
     let rate = Rate::from_bits_per_second(8e9);
     LinkConfig {
         sharing,
+        arrival: Arrival::default(),
         switching,
         rate,
         host_rate: rate,

@@ -13,8 +13,8 @@ use proptest::prelude::{
 use viaduct_engine::{EventQueue, Stream, StreamKey, Time};
 use viaduct_network::hops::End;
 use viaduct_network::{
-    Arbitration, Buffers, CreditLinks, FlowControl, Frame, LinkConfig, Network, Next, Rate,
-    Sharing, SwitchModel, Switching, Transfer,
+    Arbitration, Arrival, Buffers, CreditLinks, FlowControl, Frame, LinkConfig, Network, Next,
+    Rate, Sharing, SwitchModel, Switching, Transfer,
 };
 use viaduct_topology::{ChainHosts, DragonflyShape, Ports, Topology};
 
@@ -30,6 +30,7 @@ fn network_of(topology: &Arc<Topology>, rules: Rules) -> Network {
     let rate = Rate::from_bits_per_second(8e9);
     let links = LinkConfig {
         sharing: Sharing::Credits,
+        arrival: Arrival::default(),
         switching: if rules.stores {
             Switching::StoreAndForward
         } else {
@@ -246,6 +247,7 @@ fn a_message_alone_takes_the_closed_form_to_the_picosecond() {
         };
         let links = LinkConfig {
             sharing: Sharing::Credits,
+            arrival: Arrival::default(),
             switching: match below(3) {
                 0 => Switching::StoreAndForward,
                 _ => Switching::CutThrough,

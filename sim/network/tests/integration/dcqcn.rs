@@ -6,8 +6,8 @@ use viaduct_engine::{EventQueue, Time};
 use viaduct_network::fluid::{FlowDemand, FlowId, ResourceId};
 use viaduct_network::hops::End;
 use viaduct_network::{
-    Buffers, CongestionControl, CreditLinks, Frame, Landing, LinkConfig, Marking, Network, Next,
-    Rate, Sharing, SwitchModel, Switching, Transfer,
+    Arrival, Buffers, CongestionControl, CreditLinks, Frame, Landing, LinkConfig, Marking, Network,
+    Next, Rate, Sharing, SwitchModel, Switching, Transfer,
 };
 use viaduct_topology::{Ports, Topology};
 
@@ -40,6 +40,7 @@ fn run(flows: u32, control: CongestionControl, from: u64, until: u64) -> Result 
     let rate = Rate::from_bits_per_second(40e9);
     let links = LinkConfig {
         sharing: Sharing::Packets,
+        arrival: Arrival::default(),
         switching: Switching::CutThrough,
         rate,
         host_rate: rate,

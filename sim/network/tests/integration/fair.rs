@@ -4,22 +4,26 @@ use std::sync::Arc;
 
 use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_network::{
-    Buffers, CreditLinks, Frame, LinkConfig, Network, Queueing, Rate, Sharing, SwitchModel,
-    Switching, Transfer,
+    Arrival, Buffers, CreditLinks, Frame, LinkConfig, Network, Queueing, Rate, Sharing,
+    SwitchModel, Switching, Transfer,
 };
 use viaduct_topology::{ChainHosts, Ports, Topology};
 
 use crate::common::{BYTE, NO_BUSES, PROPAGATION, SWITCH, carry, transfer};
 
+/// The level, whether its queues serve what has not come, and which frame goes first.
+type Rule = (Sharing, Arrival, Queueing);
+
 /// A link between switches takes 1 ns for a byte; those of hosts are so many times as fast.
 fn network(
     topology: &Arc<Topology>,
-    (sharing, queueing): (Sharing, Queueing),
+    (sharing, arrival, queueing): Rule,
     host_speed: f64,
     frame_bytes: u32,
 ) -> Network {
     let links = LinkConfig {
         sharing,
+        arrival,
         switching: Switching::CutThrough,
         rate: Rate::from_bits_per_second(8e9),
         host_rate: Rate::from_bits_per_second(8e9 * host_speed),
@@ -47,9 +51,10 @@ fn chain(switches: u32, hosts: u32) -> Arc<Topology> {
     Arc::new(Topology::chain(switches, hosts, Ports(64)).unwrap())
 }
 
-const FAIR: (Sharing, Queueing) = (Sharing::Packets, Queueing::Fair);
-const FIFO: (Sharing, Queueing) = (Sharing::Packets, Queueing::FirstCome);
-const PUBLISHED: (Sharing, Queueing) = (Sharing::Queues, Queueing::FirstCome);
+const FAIR: Rule = (Sharing::Packets, Arrival::Free, Queueing::Fair);
+const FIFO: Rule = (Sharing::Packets, Arrival::Free, Queueing::FirstCome);
+const PUBLISHED: Rule = (Sharing::Queues, Arrival::Free, Queueing::FirstCome);
+const ARRIVED: Rule = (Sharing::Queues, Arrival::Limits, Queueing::FirstCome);
 
 #[test]
 fn flows_have_equal_shares_of_a_link_whichever_way_they_come() {
@@ -138,7 +143,7 @@ fn above_published(
     topology: &Arc<Topology>,
     host_speed: f64,
     transfers: &[(u64, Transfer)],
-    (rule, frame): ((Sharing, Queueing), u32),
+    (rule, frame): (Rule, u32),
 ) -> f64 {
     let mean = |rule, frame| {
         let there = carry(&mut network(topology, rule, host_speed, frame), transfers);
@@ -167,6 +172,24 @@ fn with_small_frames_one_link_is_the_published_rule() {
 fn over_several_busy_links_frames_come_later_since_they_serve_only_what_is_there() {
     let topology = chain(1, 8);
     let transfers = drawn(8, (8, 0.5), |source, target| source != target);
-    let fair = above_published(&topology, 1.0, &transfers, (FAIR, 20));
+    let above = |rule| above_published(&topology, 1.0, &transfers, rule);
+    let fair = above((FAIR, 20));
     assert!(fair > 0.02 && fair < 0.1, "{fair}");
+    // Queues that do the same are as late.
+    let arrived = above((ARRIVED, 0));
+    assert!((arrived - fair).abs() < 0.01, "{arrived}, {fair}");
+}
+
+#[test]
+fn queues_that_serve_what_has_come_are_small_frames_that_take_turns_over_any_way() {
+    let line = chain(4, 4);
+    // On the line more than a quarter of all crosses the link in the middle.
+    for (topology, links, load) in [(&chain(1, 8), 8, 0.7), (&line, 16, 0.1), (&line, 16, 0.17)] {
+        let hosts = topology.host_count();
+        let transfers = drawn(hosts, (links, load), |source, target| source != target);
+        let above = |rule| above_published(topology, 1.0, &transfers, rule);
+        let (fair, arrived) = (above((FAIR, 20)), above((ARRIVED, 0)));
+        println!("{load} {links} fair {fair} arrived {arrived}");
+        assert!((arrived - fair).abs() < 0.02, "{load}: {arrived}, {fair}");
+    }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use viaduct_engine::Time;
 use viaduct_network::fluid::ResourceId;
 use viaduct_network::{
-    Buffers, CongestionControl, CreditLinks, Frame, LinkConfig, Marking, Network, Rate, Sharing,
-    SwitchModel, Switching, WhenFull,
+    Arrival, Buffers, CongestionControl, CreditLinks, Frame, LinkConfig, Marking, Network, Rate,
+    Sharing, SwitchModel, Switching, WhenFull,
 };
 use viaduct_topology::{ClosShape, HostId, LinkId, Ports, Topology};
 
@@ -26,6 +26,7 @@ fn network(topology: &Arc<Topology>, bytes: u64, control: CongestionControl) -> 
     let rate = Rate::from_bits_per_second(100e9);
     let links = LinkConfig {
         sharing: Sharing::Packets,
+        arrival: Arrival::default(),
         switching: Switching::StoreAndForward,
         rate,
         host_rate: rate,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use viaduct_engine::Time;
 use viaduct_network::fluid::ResourceId;
 use viaduct_network::{
-    Buffers, Frame, LinkConfig, Network, QueueCounts, Rate, Sharing, SwitchModel, Switching,
-    WhenFull,
+    Arrival, Buffers, Frame, LinkConfig, Network, QueueCounts, Rate, Sharing, SwitchModel,
+    Switching, WhenFull,
 };
 use viaduct_topology::{ChainHosts, HostId, LinkId, Ports, Topology};
 
@@ -19,6 +19,7 @@ const FRAME: u64 = 1_000;
 fn network(topology: &Arc<Topology>, host_speed: f64, buffers: Buffers) -> Network {
     let links = LinkConfig {
         sharing: Sharing::Packets,
+        arrival: Arrival::default(),
         switching: Switching::StoreAndForward,
         rate: Rate::from_bits_per_second(8e9),
         host_rate: Rate::from_bits_per_second(8e9 * host_speed),

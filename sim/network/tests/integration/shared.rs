@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_network::outages::Links;
 use viaduct_network::{
-    Frame, LinkConfig, Packet, PacketNetwork, Rate, SharedLinks, Sharing, SwitchModel, Switching,
+    Arrival, Frame, LinkConfig, Packet, PacketNetwork, Rate, SharedLinks, Sharing, SwitchModel,
+    Switching,
 };
 use viaduct_topology::{HostId, LinkId, Node, SwitchId, Topology, parse_edge_list};
 
@@ -31,6 +32,7 @@ fn of(
     let rate = Rate::from_bits_per_second(8e9);
     let links = LinkConfig {
         sharing,
+        arrival: Arrival::default(),
         switching,
         rate,
         host_rate: rate,

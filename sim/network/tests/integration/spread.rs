@@ -5,7 +5,8 @@ use std::sync::Arc;
 use viaduct_engine::Time;
 use viaduct_network::fluid::ResourceId;
 use viaduct_network::{
-    Buffers, CreditLinks, Frame, LinkConfig, Network, Rate, Sharing, SwitchModel, Switching,
+    Arrival, Buffers, CreditLinks, Frame, LinkConfig, Network, Rate, Sharing, SwitchModel,
+    Switching,
 };
 use viaduct_topology::{ClosShape, Detours, DragonflyShape, EqualPaths, LinkId, Topology};
 
@@ -20,6 +21,7 @@ fn network(topology: &Arc<Topology>, bytes_max: Option<u64>) -> Network {
     let rate = Rate::from_bits_per_second(100e9);
     let links = LinkConfig {
         sharing: Sharing::Packets,
+        arrival: Arrival::default(),
         switching: Switching::StoreAndForward,
         rate,
         host_rate: rate,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use viaduct_engine::Time;
 use viaduct_network::fluid::ResourceId;
 use viaduct_network::{
-    Buffers, CreditLinks, Frame, LinkConfig, Network, Queueing, Rate, Sharing, SwitchModel,
-    Switching, WhenFull,
+    Arrival, Buffers, CreditLinks, Frame, LinkConfig, Network, Queueing, Rate, Sharing,
+    SwitchModel, Switching, WhenFull,
 };
 use viaduct_topology::{HostId, LinkId, Ports, Topology};
 
@@ -52,6 +52,7 @@ fn an_incast_loses_nothing_and_takes_what_its_frames_and_headers_take() {
     let topology = Arc::new(Topology::single_switch(senders + 1, Ports(64)).unwrap());
     let links = |buffers| LinkConfig {
         sharing: Sharing::Packets,
+        arrival: Arrival::default(),
         switching: Switching::StoreAndForward,
         rate: Rate::from_bits_per_second(8e9),
         host_rate: Rate::from_bits_per_second(8e9),

@@ -9,7 +9,7 @@ use viaduct_hardware::{BusModel, Completion, Frame, HostModel, NicModel, Rate, S
 use viaduct_hardware::{
     Mechanism, MemoryModel, NoticeModel, ProcessorModel, QueueDesign, RemoteWriteModel,
 };
-use viaduct_network::{LinkConfig, Sharing, SwitchModel};
+use viaduct_network::{Arrival, LinkConfig, Sharing, SwitchModel};
 use viaduct_programs::config::SimulationConfig;
 use viaduct_topology::{Ports, Topology};
 
@@ -24,6 +24,7 @@ pub(crate) fn pair(host: HostModel) -> SimulationConfig {
         topology: Arc::new(Topology::single_switch(2, Ports(8)).unwrap()),
         links: LinkConfig {
             sharing: Sharing::Fluid,
+            arrival: Arrival::default(),
             switching: Switching::CutThrough,
             rate,
             host_rate: rate,
