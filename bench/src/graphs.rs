@@ -10,6 +10,8 @@ use crate::table::{Row, Samples, Target};
 
 const BARRIER_RANKS: u32 = 65_536;
 const ALL_TO_ALL_RANKS: u32 = 1_024;
+/// Of a barrier that is carried out once: it takes many seconds.
+const LARGE_RANKS: u32 = 1 << 20;
 /// Five times what LogGOPSim, compiled with -O3, was measured to handle. What it counts as an event
 /// is not quite what is counted here.
 const EVENTS_PER_S: f64 = 5.0 * 1.3e6;
@@ -41,7 +43,7 @@ fn carry_out(request: &Request) -> Result<Carried, Box<dyn Error>> {
 
 /// All of it.
 pub(crate) fn measure(repeat: usize) -> Vec<Row> {
-    let [mut speed, mut memory, mut all_to_all] = [const { Samples::EMPTY }; 3];
+    let [mut speed, mut memory, mut all_to_all, mut large] = [const { Samples::EMPTY }; 4];
     let mut run = || -> Result<(), Box<dyn Error>> {
         for _ in 0..repeat {
             let barrier = Request::usual(Collective::Barrier, BARRIER_RANKS, 0);
@@ -51,6 +53,8 @@ pub(crate) fn measure(repeat: usize) -> Vec<Row> {
             let exchange = Request::usual(Collective::AllToAll, ALL_TO_ALL_RANKS, 1 << 20);
             all_to_all.add(carry_out(&exchange)?.whole_s);
         }
+        let barrier = Request::usual(Collective::Barrier, LARGE_RANKS, 0);
+        large.add(carry_out(&barrier)?.whole_s);
         Ok(())
     };
     if let Err(error) = run() {
@@ -74,6 +78,12 @@ pub(crate) fn measure(repeat: usize) -> Vec<Row> {
             "s",
             Target::Below(ALL_TO_ALL_S),
             &all_to_all,
+        ),
+        Row::new(
+            "loggops, barrier of 1,048,576 ranks, made and carried out",
+            "s",
+            Target::None,
+            &large,
         ),
     ]
 }

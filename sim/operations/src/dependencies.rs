@@ -1,5 +1,7 @@
 //! Which operations are free: all that they wait for has happened.
 
+use viaduct_engine::prefetch;
+
 use crate::graph::{After, Graph, OperationId};
 
 /// How much each operation still waits for.
@@ -48,6 +50,12 @@ impl Dependencies {
                 freed(waiter);
             }
         }
+    }
+
+    /// Asks for what an operation, and those behind it, wait for.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: OperationId) {
+        prefetch(&raw const self.open[id as usize]);
     }
 
     /// Memory that it holds, bytes.

@@ -5,6 +5,7 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use thiserror::Error;
+use viaduct_engine::prefetch;
 
 use crate::texts::{Texts, one_line};
 
@@ -253,6 +254,26 @@ impl Graph {
         }
     }
 
+    /// Asks for an operation that is soon looked at, and for those behind it, which mostly wait for
+    /// it.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: OperationId) {
+        let kept = &self.kept[id as usize..];
+        prefetch(&raw const kept[0]);
+        if let Some(behind) = kept.get(3) {
+            prefetch(&raw const *behind);
+        }
+    }
+
+    /// Asks for who waits for an operation.
+    #[inline]
+    pub(crate) fn prefetch_waiters(&self, id: OperationId) {
+        let begin = self.kept[id as usize].first_waiter as usize;
+        if let Some(waiter) = self.waiters.get(begin) {
+            prefetch(&raw const *waiter);
+        }
+    }
+
     /// All operations, by number.
     pub fn operations(&self) -> impl Iterator<Item = (OperationId, Operation)> + '_ {
         (0..self.kept.len() as u32).map(|id| (id, self.operation(id)))
@@ -397,6 +418,10 @@ pub enum GraphError {
     WaitsForItself,
 }
 
+/// A label of one builder, by its number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Label(u32);
+
 /// Makes a graph, rank by rank.
 ///
 /// ```
@@ -466,11 +491,22 @@ impl Builder {
     /// What the operations from here on are called, as one line of at most 48 characters; an empty
     /// label says that they have none.
     pub fn set_label(&mut self, label: &str) {
+        let label = self.label(label);
+        self.use_label(label);
+    }
+
+    /// A label that may be used often.
+    pub(crate) fn label(&mut self, label: &str) -> Label {
         let label = one_line(label);
-        self.label = match label.is_empty() {
+        Label(match label.is_empty() {
             true => NO_LABEL,
             false => self.graph.texts.number(&label),
-        };
+        })
+    }
+
+    /// What the operations from here on are called.
+    pub(crate) const fn use_label(&mut self, label: Label) {
+        self.label = label.0;
     }
 
     /// The rank to which operations are added.

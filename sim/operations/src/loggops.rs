@@ -29,10 +29,10 @@
 //! or a message is matched just when its sender goes on.
 
 use thiserror::Error;
-use viaduct_engine::{EventQueue, PENDING_MAX, Time};
+use viaduct_engine::{EventQueue, Lane, PENDING_MAX, Time, prefetch};
 
 use crate::dependencies::Dependencies;
-use crate::graph::{After, Graph, Kind, OperationId};
+use crate::graph::{After, Graph, Kind, Operation, OperationId};
 use crate::matching::Matching;
 use crate::misfits::Misfits;
 use crate::stalled::Stalled;
@@ -190,6 +190,13 @@ impl Hosts {
         &mut self.adapters[host as usize * self.per_host.1 + usize::from(adapter)]
     }
 
+    /// Asks for what must be free for a class.
+    fn prefetch(&self, class: Class) {
+        let host = class.host as usize;
+        prefetch(&raw const self.processors[host * self.per_host.0]);
+        prefetch(&raw const self.adapters[host * self.per_host.1]);
+    }
+
     /// When an operation of a class can begin.
     fn free(&mut self, class: Class) -> Time {
         let processor = *self.processor(class.host, class.processor);
@@ -202,11 +209,24 @@ impl Hosts {
     }
 }
 
+/// Lanes of the queue: what is put there for one reason mostly comes in the order of its times.
+#[derive(Clone, Copy, Debug)]
+struct Lanes {
+    messages: Lane,
+    freed: Lane,
+    again: Lane,
+}
+
+/// How many events before its turn memory is asked for: of a run, of its operation, and of what
+/// that names.
+const AHEAD: [usize; 3] = [12, 8, 4];
+
 struct Replay<'a> {
     graph: &'a Graph,
     parameters: Parameters,
     /// The first run of each chain.
     queue: EventQueue<u32>,
+    lanes: Lanes,
     runs: Vec<Run>,
     free_run: u32,
     /// The chain that was put into the queue last, while it is there: what follows directly joins
@@ -240,10 +260,17 @@ pub fn replay(graph: &Graph, parameters: &Parameters) -> Result<Outcome, ReplayE
     let ranks = graph.ranks();
     let per_host = (graph.processors() as usize, graph.adapters() as usize);
     let has_several = per_host.0 > 1;
+    let mut queue = EventQueue::new();
+    let lanes = Lanes {
+        messages: queue.add_lane(),
+        freed: queue.add_lane(),
+        again: queue.add_lane(),
+    };
     let mut replay = Replay {
         graph,
         parameters: *parameters,
-        queue: EventQueue::new(),
+        queue,
+        lanes,
         runs: Vec::new(),
         free_run: NONE,
         newest: None,
@@ -278,6 +305,7 @@ pub fn replay(graph: &Graph, parameters: &Parameters) -> Result<Outcome, ReplayE
         if now > TIME_MAX {
             return Err(ReplayError::TooLong);
         }
+        replay.look_ahead();
         replay.turn(now, first);
         if replay.is_full {
             return Err(ReplayError::TooMany);
@@ -303,6 +331,34 @@ impl Replay<'_> {
         }
     }
 
+    /// Asks for the memory of what comes soon.
+    fn look_ahead(&self) {
+        let [run, operation, named] = AHEAD;
+        if let Some(place) = self.queue.upcoming(run) {
+            prefetch(&raw const self.runs[place as usize]);
+        }
+        if let Some(place) = self.queue.upcoming(operation) {
+            let id = self.runs[place as usize].head & !MESSAGE;
+            self.graph.prefetch(id);
+            self.dependencies.prefetch(id);
+            prefetch(&raw const self.next[id as usize]);
+        }
+        if let Some(place) = self.queue.upcoming(named) {
+            let Run { head, rank, .. } = self.runs[place as usize];
+            let class = self.class(rank, head);
+            let id = head & !MESSAGE;
+            let Operation { peer, tag, .. } = self.graph.operation(id);
+            self.hosts.prefetch(class);
+            prefetch(&raw const self.again[class.host as usize]);
+            self.graph.prefetch_waiters(id);
+            match class.kind {
+                _ if class.is_message => self.matching.prefetch(class.host, rank, tag),
+                Kind::Receive => self.matching.prefetch(rank, peer, tag),
+                _ => {}
+            }
+        }
+    }
+
     /// The turn of a host: all that tries at one moment.
     fn turn(&mut self, now: Time, first: u32) {
         if self.newest.is_some_and(|chain| chain.first == first) {
@@ -322,7 +378,7 @@ impl Replay<'_> {
     }
 
     /// Puts a run into the queue: it tries behind whatever tries at that moment.
-    fn put(&mut self, time: Time, run: Run, class: Class, is_again: bool) {
+    fn put(&mut self, time: Time, run: Run, class: Class, lane: Lane) {
         let host = class.host;
         let is_there = |chain: &Chain| (chain.time, chain.host) == (time, host);
         let again = &mut self.again[host as usize];
@@ -349,7 +405,7 @@ impl Replay<'_> {
             let again = &mut self.again[host as usize];
             match known {
                 Some(at) => again[at] = chain,
-                None if is_again => again.push(chain),
+                None if lane == self.lanes.again => again.push(chain),
                 None => {}
             }
             return;
@@ -359,7 +415,7 @@ impl Replay<'_> {
             return;
         }
         let place = self.add(run);
-        self.queue.schedule(time, place);
+        self.queue.schedule_in_lane(lane, time, place);
         let chain = Chain {
             time,
             host,
@@ -367,7 +423,7 @@ impl Replay<'_> {
             last: place,
         };
         self.newest = Some(chain);
-        if is_again {
+        if lane == self.lanes.again {
             self.again[host as usize].push(chain);
         }
     }
@@ -387,7 +443,16 @@ impl Replay<'_> {
     /// What was freed enters the queue.
     fn enter(&mut self) {
         let mut freed = core::mem::take(&mut self.freed);
-        for (rank, _, id) in freed.drain(..) {
+        let [_, operation, named] = AHEAD;
+        for (place, (rank, _, id)) in freed.iter().copied().enumerate() {
+            if let Some((_, _, id)) = freed.get(place + operation) {
+                self.graph.prefetch(*id);
+            }
+            if let Some((rank, _, id)) = freed.get(place + named) {
+                let class = self.class(*rank, *id);
+                self.hosts.prefetch(class);
+                prefetch(&raw const self.again[class.host as usize]);
+            }
             let class = self.class(rank, id);
             let earliest = self.earliest.get(id as usize);
             let earliest = earliest.copied().unwrap_or(Time::ZERO);
@@ -398,8 +463,9 @@ impl Replay<'_> {
                 rank,
                 next: NONE,
             };
-            self.put(time, run, class, false);
+            self.put(time, run, class, self.lanes.freed);
         }
+        freed.clear();
         self.freed = freed;
     }
 
@@ -417,7 +483,7 @@ impl Replay<'_> {
                     next: NONE,
                     ..run
                 };
-                self.put(free, rest, class, true);
+                self.put(free, rest, class, self.lanes.again);
                 return;
             }
             let next = self.next[id as usize];
@@ -467,7 +533,7 @@ impl Replay<'_> {
             next: NONE,
         };
         let class = self.class(rank, run.head);
-        self.put(arrives, run, class, false);
+        self.put(arrives, run, class, self.lanes.messages);
         if operation.amount <= self.parameters.eager_bytes {
             self.end(rank, id, free);
         }

@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use viaduct_engine::prefetch;
+
 use crate::graph::{ANY, Graph, OperationId};
 
 const NONE: u32 = u32::MAX;
@@ -93,6 +95,10 @@ impl Waiting {
             place => {
                 self.free = self.entries[place as usize].next;
                 self.entries[place as usize] = entry;
+                // The next one is taken soon, and lies anywhere.
+                if let Some(free) = self.entries.get(self.free as usize) {
+                    prefetch(&raw const *free);
+                }
                 place
             }
         };
@@ -252,6 +258,15 @@ impl Matching {
             messages: Waiting::new(wild),
             order: 0,
             any_tag_end: ANY,
+        }
+    }
+
+    /// Asks for where a message or a receive is looked up.
+    #[inline]
+    pub(crate) fn prefetch(&self, rank: u32, source: u32, tag: u32) {
+        let key = Key { rank, source, tag };
+        for waiting in [&self.receives, &self.messages] {
+            prefetch(&raw const waiting.buckets[waiting.bucket(key)]);
         }
     }
 

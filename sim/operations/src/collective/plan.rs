@@ -1,6 +1,6 @@
 //! What a generator says of each rank, and what becomes of it in the graph.
 
-use crate::graph::{After, Builder, Graph, GraphError, Kind, Operation};
+use crate::graph::{After, Builder, Graph, GraphError, Kind, Label, Operation};
 
 /// Which blocks of the vector a message carries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -65,7 +65,7 @@ pub(super) struct Plan {
     present: Vec<u32>,
     /// The round of the present step, from 1; of each that was reached its name.
     round: usize,
-    rounds: Vec<String>,
+    rounds: Vec<Label>,
 }
 
 impl Plan {
@@ -185,9 +185,10 @@ impl Plan {
         usage: Option<Use>,
     ) -> Result<(), GraphError> {
         while self.rounds.len() < self.round {
-            self.rounds.push(format!("round {}", self.rounds.len() + 1));
+            let name = format!("round {}", self.rounds.len() + 1);
+            self.rounds.push(self.builder.label(&name));
         }
-        self.builder.set_label(&self.rounds[self.round - 1]);
+        self.builder.use_label(self.rounds[self.round - 1]);
         let before = core::mem::take(&mut self.before);
         let place = self.add(operation, blocks, usage, &before)?;
         self.before = before;
