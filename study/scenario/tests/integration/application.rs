@@ -509,6 +509,37 @@ fn copies_of_a_program_share_processes_and_disturb_each_other() {
 }
 
 #[test]
+fn copies_on_one_processor_take_turns_and_one_computes_while_the_other_waits() {
+    let run = |program: &str, rate: &str, copies: u32| {
+        let text = format!(
+            "[network]\ntopology = \"switch\"\nhosts = 4\n[links]\nrate = \"1 Gbit/s\"\n\
+             [hosts]\nnic = \"giganet-clan\"\nprocesses = {copies}\nprocessors = 1\n\
+             [traffic]\ncopies = {copies}\narrivals = \"program\"\nprogram = \"{program}\"\n\
+             class = \"S\"\niterations = 1\noperations_per_second = {rate}\n"
+        );
+        let study = parse_study(&text).unwrap();
+        let result = viaduct_cluster::run(&study.config, &mut |_| ControlFlow::Continue(()));
+        let result = result.unwrap().application.unwrap();
+        let computing = result.ranks[0].computing.picoseconds() as f64;
+        (result.makespan.picoseconds() as f64, computing)
+    };
+    // A program that computes takes as long as both together, and what its messages take.
+    let (alone, computing) = run("nas-ep", "30e6", 1);
+    let (together, each) = run("nas-ep", "30e6", 2);
+    assert_eq!(computing, each);
+    assert!(together >= 2.0 * computing);
+    assert!(together <= 2.0 * computing + 2.0 * (alone - computing));
+    // Of one that waits for messages most of the time, much of the waiting is filled by the other.
+    let (alone, computing) = run("nas-cg", "1e9", 1);
+    let (together, _) = run("nas-cg", "1e9", 2);
+    assert!(2.0 * computing < alone, "{computing} of {alone}");
+    assert!(
+        together > alone && together < 1.6 * alone,
+        "{together} {alone}"
+    );
+}
+
+#[test]
 fn linpack_and_a_sort_have_sizes_of_their_own() {
     let text = |program: &str| {
         format!(
