@@ -27,7 +27,7 @@ use crate::state::{Incoming, Pair};
 const PACKETS_A_TURN: usize = 256;
 /// Glances at rings of a look that follows one in vain. A message that comes waits for the next
 /// glance: half a round of 8 bytes takes 196 ns with one glance a look at each of two rings, 178
-/// with four, 171 with eight, 168 with sixteen.
+/// with four, 171 with eight, 168 with sixteen. To reckon how many they are takes some 7 ns.
 const GLANCES_A_LOOK: usize = 16;
 /// Packets after which the sender is told how far this end is.
 const PACKETS_A_TELL: usize = 64;
