@@ -170,7 +170,7 @@ pub(crate) fn ideal(
     rows
 }
 
-/// The full model at 61 and 80 % load of the mesh.
+/// The full model at 61 and 80 % load of the mesh, and frames at 74 %.
 pub(crate) fn load(viaduct: &Viaduct, repeat: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     for (rate, percent, target) in [(500, 61, 300_000.0), (653, 80, 75_000.0)] {
@@ -191,7 +191,30 @@ pub(crate) fn load(viaduct: &Viaduct, repeat: usize) -> Vec<Row> {
         };
         rows.extend(rows_or_reason(&quantity, measure()));
     }
+    rows.extend(frames(viaduct, repeat));
     rows
+}
+
+/// Frame by frame, where most of what a run reads is in no cache.
+fn frames(viaduct: &Viaduct, repeat: usize) -> Vec<Row> {
+    const SETTINGS: [&str; 6] = [
+        "links.model=packets",
+        "links.frame_payload=1500 B",
+        "network.dimensions=[32, 32]",
+        "traffic.rate=600",
+        "run.warmup=1.01 s",
+        "run.until=1.05 s",
+    ];
+
+    let quantity = "4,096 hosts at 74 % load, packets, messages a wall second";
+    let measure = || {
+        let mut speed = Samples::default();
+        for _ in 0..repeat.min(5) {
+            speed.add(messages_per_wall_s(&viaduct.run(STUDY, &SETTINGS)?)?);
+        }
+        Ok(vec![Row::new(quantity, "1/s", Target::None, &speed)])
+    };
+    rows_or_reason(quantity, measure())
 }
 
 /// Ideal NICs at 49 % load of the mesh, where exact max-min solvers collapse.

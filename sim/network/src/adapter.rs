@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use viaduct_engine::prefetch;
+
 use crate::passage::{NOBODY, Parts, Passage};
 use crate::queues::FlowKey;
 
@@ -248,6 +250,16 @@ impl<I> Adapter<I> {
         let begin = self.take_bus(begin, own.bus, bytes / passage.scale);
         passage.next_taken = begin + own.pace;
         begin + own.span()
+    }
+
+    /// Asks for what it works on next.
+    pub(crate) fn prefetch(&self) {
+        if let Some(flow) = self.out.flows.front() {
+            prefetch(core::ptr::from_ref(flow));
+        }
+        if let Some(inbound) = self.inbox.front() {
+            prefetch(core::ptr::from_ref(inbound));
+        }
     }
 
     /// When it has something to do.

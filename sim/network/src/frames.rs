@@ -14,10 +14,13 @@
 //! a message: that its sender is done, that its head is there, that its last byte is.
 
 pub(crate) mod alone;
+mod cable;
 mod calendar;
 mod dcqcn;
 pub(crate) mod followed;
+mod inboxes;
 pub(crate) mod limits;
+mod look_ahead;
 pub(crate) mod nscc;
 mod order;
 mod output;
@@ -40,9 +43,11 @@ use viaduct_engine::{EventId, EventQueue, Time};
 use viaduct_topology::{LinkClass, LinkId, Topology};
 
 use self::alone::{Forwarding, Sizes, Span, full_bytes, picoseconds};
+use self::cable::{Cable, Cables};
 use self::calendar::{Arrival, Calendar, Kind};
 use self::dcqcn::Senders;
 use self::followed::Followed;
+use self::inboxes::Inboxes;
 use self::limits::Limits;
 use self::nscc::{Heard, Windows};
 use self::order::Ordered;
@@ -66,6 +71,7 @@ const WINDOW: FlowId = FlowId(u32::MAX - 1);
 /// All queues and adapters, and the messages on their way.
 #[derive(Debug)]
 pub(crate) struct Frames {
+    cables: Cables,
     outputs: Vec<Output>,
     adapters: Vec<Adapter<Kind>>,
     bus_rates: ByHost<Rate>,
@@ -92,8 +98,10 @@ pub(crate) struct Frames {
     /// Adapters that send, each once, by a time before which it does nothing; and those times.
     active: BinaryHeap<Reverse<(u64, u32)>>,
     active_from: Vec<u64>,
-    /// Links to which something comes in a window.
-    touched: Vec<u32>,
+    /// Puts in order what comes in a window.
+    inboxes: Inboxes,
+    /// Adapters that do something in a window.
+    due: Vec<(u64, u32)>,
     /// The event that ends a window, and which window.
     window_event: EventId,
     window_end: u64,
@@ -119,37 +127,39 @@ impl Frames {
         let full = full_bytes(links.frame);
         let header = f64::from(links.frame.header_bytes);
         let mut width = u64::MAX;
-        let outputs: Vec<Output> = (0..topology.link_count())
-            .map(|number| {
-                let link = LinkId(number);
-                let rate = links.rate_of(topology, link).bytes_per_picosecond();
-                let propagation = links.propagation_of(topology, link);
-                let ends_at_host = topology.link_class(link) == LinkClass::HostDown;
-                let switch = if ends_at_host {
-                    Time::ZERO
-                } else {
-                    delays.switch.delay
-                };
-                let mut output = Output::new(rate, (propagation, switch), full);
-                output.full_cut = forwarding.cut(full, rate);
-                if !ends_at_host {
-                    let least = picoseconds(header, rate);
-                    let wait = forwarding.wait(forwarding.cut(header, rate), least, least);
-                    width = width.min((propagation + switch).picoseconds() + wait);
-                    if links.buffers.may_pause() {
-                        width = width.min(pause::notice(&output));
-                    }
+        let cable_of = |number| {
+            let link = LinkId(number);
+            let rate = links.rate_of(topology, link).bytes_per_picosecond();
+            let propagation = links.propagation_of(topology, link);
+            let ends_at_host = topology.link_class(link) == LinkClass::HostDown;
+            let switch = if ends_at_host {
+                Time::ZERO
+            } else {
+                delays.switch.delay
+            };
+            let cable = Cable::new(rate, (propagation, switch), full, forwarding);
+            if !ends_at_host {
+                let least = picoseconds(header, rate);
+                let wait = forwarding.wait(forwarding.cut(header, rate), least, least);
+                width = width.min((propagation + switch).picoseconds() + wait);
+                if links.buffers.may_pause() {
+                    width = width.min(pause::notice(&cable));
                 }
-                output
-            })
-            .collect();
+            }
+            cable
+        };
+        let cables = Cables::of((0..topology.link_count()).map(cable_of));
+        let outputs: Vec<Output> = cables.iter().map(|_| Output::new()).collect();
         let limits = Limits::of(&links.buffers, outputs.len());
         let ordered = Ordered::of(links, outputs.len());
-        let pauses = Pauses::of(delays, &outputs);
+        let pauses = Pauses::of(delays, &cables);
         let spread = Spread::of(topology, links.frame);
         let hosts = topology.host_count();
         let resources = outputs.len() + hosts as usize;
         Self {
+            inboxes: Inboxes::of(outputs.len()),
+            due: Vec::new(),
+            cables,
             outputs,
             adapters: (0..hosts).map(|_| Adapter::new()).collect(),
             bus_rates,
@@ -171,7 +181,6 @@ impl Frames {
             senders: Senders::of(&links.buffers),
             active: BinaryHeap::new(),
             active_from: vec![NEVER; hosts as usize],
-            touched: Vec::new(),
             window_event: EventId::NONE,
             window_end: NEVER,
             notices: Vec::new(),
@@ -237,11 +246,11 @@ impl Frames {
                 self.activate(source, now);
             }
             let passage = &self.passages[id as usize];
-            let output = &self.outputs[passage.way[0] as usize];
-            let last = output.service(passage.parts.sizes.last);
+            let cable = &self.cables[passage.way[0]];
+            let last = cable.service(passage.parts.sizes.last);
             // If the last frame may leave before a window ends, somebody has to look in time.
             if last < self.calendar.begin(1).picoseconds() {
-                let full = output.service(passage.parts.sizes.full);
+                let full = cable.service(passage.parts.sizes.full);
                 let least = now + passage.parts.rest(full, last);
                 self.passages[id as usize].parts.gone_look = least;
                 self.notices.push((least, id));
@@ -368,10 +377,10 @@ impl Frames {
             return least;
         }
         let passage = &self.passages[id as usize];
-        let output = &self.outputs[passage.way[0] as usize];
+        let cable = &self.cables[passage.way[0]];
         let (full, last) = (
-            output.service(passage.parts.sizes.full),
-            output.service(passage.parts.sizes.last),
+            cable.service(passage.parts.sizes.full),
+            cable.service(passage.parts.sizes.last),
         );
         let mut least = passage.parts.rest(full, last);
         let line = &self.adapters[passage.parts.source as usize].out;
@@ -401,7 +410,7 @@ impl Frames {
                     .parts
                     .left
                     .min(passage.parts.left - 1);
-                let other_full = output.service(self.passages[other as usize].parts.sizes.full);
+                let other_full = cable.service(self.passages[other as usize].parts.sizes.full);
                 least += u64::from(before.saturating_sub(1)) * other_full;
             }
         }
@@ -414,21 +423,7 @@ impl Frames {
         let now = queue.now().picoseconds();
         self.window_event = EventId::NONE;
         self.window_end = NEVER;
-        while let Some(&Reverse((wake, host))) = self.active.peek()
-            && wake < now
-        {
-            self.active.pop();
-            if self.active_from[host as usize] != wake {
-                // It was found to have something to do before.
-                continue;
-            }
-            self.advance(host, now);
-            let wake = self.wake_of(host);
-            self.active_from[host as usize] = wake;
-            if wake != NEVER {
-                self.active.push(Reverse((wake, host)));
-            }
-        }
+        while self.advance_due(now) {}
         let window = self.calendar.window(now);
         let mut bucket = self.calendar.take(window);
         if self.spread.as_ref().is_some_and(|it| it.looks_ahead()) {
@@ -460,24 +455,44 @@ impl Frames {
         self.tell(queue);
     }
 
+    /// Works out what adapters have done before `now` that had something to do; whether there were
+    /// any.
+    fn advance_due(&mut self, now: u64) -> bool {
+        let mut due = core::mem::take(&mut self.due);
+        while let Some(&Reverse((wake, host))) = self.active.peek()
+            && wake < now
+        {
+            self.active.pop();
+            due.push((wake, host));
+        }
+        for (turn, &(wake, host)) in due.iter().enumerate() {
+            self.look_ahead_of_adapters(&due[turn..]);
+            if self.active_from[host as usize] != wake {
+                // It was found to have something to do before.
+                continue;
+            }
+            self.advance(host, now);
+            let wake = self.wake_of(host);
+            self.active_from[host as usize] = wake;
+            if wake != NEVER {
+                self.active.push(Reverse((wake, host)));
+            }
+        }
+        let had_any = !due.is_empty();
+        due.clear();
+        self.due = due;
+        had_any
+    }
+
     /// What comes to queues in a window, each by itself.
     fn serve_all(&mut self, bucket: &[Arrival]) {
-        for arrival in bucket {
-            let output = &mut self.outputs[arrival.link as usize];
-            if output.inbox.is_empty() {
-                self.touched.push(arrival.link);
-            }
-            output.expect(*arrival);
+        let order = self.inboxes.order(bucket);
+        self.look_at_first(bucket, &order);
+        for (turn, place) in order.iter().enumerate() {
+            self.look_ahead(bucket, &order[turn..]);
+            self.serve(&bucket[*place as usize]);
         }
-        let mut touched = core::mem::take(&mut self.touched);
-        for link in touched.drain(..) {
-            let mut inbox = core::mem::take(&mut self.outputs[link as usize].inbox);
-            for arrival in inbox.drain(..) {
-                self.serve(&arrival);
-            }
-            self.outputs[link as usize].inbox = inbox;
-        }
-        self.touched = touched;
+        self.inboxes.give_back(order);
     }
 
     /// A window is to end when this one begins, or before.
@@ -512,10 +527,9 @@ impl Frames {
         }
         let passage = &self.passages[arrival.passage as usize];
         let bytes = passage.parts.sizes.bytes(arrival.kind.is_last());
-        let output = &mut self.outputs[arrival.link as usize];
-        let service = output.service(bytes);
+        let service = self.cables[arrival.link].service(bytes);
         let held = passage.parts.sizes.held(arrival.kind.is_last());
-        let start = output.take(arrival.time, service, (bytes, held));
+        let start = self.outputs[arrival.link as usize].take(arrival.time, service, (bytes, held));
         self.leave(arrival, kind, (start, service));
     }
 
@@ -525,18 +539,13 @@ impl Frames {
         let passage = &self.passages[it.passage as usize];
         #[cfg(test)]
         self.log.push((passage.tag, it.link, start));
-        let output = &self.outputs[it.link as usize];
+        let cable = &self.cables[it.link];
         if let Some((next, route, kind)) = self.next_of(passage, it, kind) {
             let bytes = passage.parts.bytes(kind);
-            let cut = if output.is_full(bytes) {
-                output.full_cut
-            } else {
-                self.forwarding.cut(bytes, output.rate)
-            };
-            let wait =
-                self.forwarding
-                    .wait(cut, service, self.outputs[next as usize].service(bytes));
-            let lead = output.propagation + output.switch + wait;
+            let cut = cable.cut(bytes, self.forwarding);
+            let next_service = self.cables[next].service(bytes);
+            let wait = self.forwarding.wait(cut, service, next_service);
+            let lead = cable.propagation + cable.switch + wait;
             let time = start + lead.max(1);
             if self.followed.is_some() {
                 self.follow_crossing(it, kind, (start, service), time);
@@ -551,7 +560,7 @@ impl Frames {
             });
             return;
         }
-        self.arrive(it, kind, start + output.propagation, service);
+        self.arrive(it, kind, start + cable.propagation, service);
     }
 
     /// A frame's first byte comes to its target, the rest as fast as the last link brings it.
@@ -737,7 +746,7 @@ impl Frames {
         let adapter = &mut self.adapters[host as usize];
         adapter.out.open_from = NEVER;
         let passage = &self.passages[id as usize];
-        let service = self.outputs[passage.way[0] as usize].service(bytes);
+        let service = self.cables[passage.way[0]].service(bytes);
         let comes = begin + own.span().saturating_sub(service);
         let reads_ahead = own.span() > 0;
         let way = passage.way[0] as usize;
@@ -814,7 +823,8 @@ impl Frames {
         for host in 0..self.adapters.len() as u32 {
             self.advance(host, now);
         }
-        let links = self.outputs.iter().map(|output| output.carried(now));
+        let links = self.outputs.iter().zip(self.cables.iter());
+        let links = links.map(|(output, cable)| output.carried(now, cable.rate));
         let rate = |host| self.bus_rates.of(host).bytes_per_picosecond();
         let buses = (0..).zip(&self.adapters);
         let buses = buses.map(|(host, it)| it.carried_by(now, rate(host)));
@@ -833,12 +843,9 @@ impl Frames {
 
     /// The rate of a link or bus, bytes a picosecond.
     pub(crate) fn rate(&self, resource: ResourceId) -> f64 {
-        match self.outputs.get(resource.0 as usize) {
-            Some(output) => output.rate,
-            None => {
-                let host = resource.0 - self.outputs.len() as u32;
-                self.bus_rates.of(host).bytes_per_picosecond()
-            }
+        match resource.0.checked_sub(self.outputs.len() as u32) {
+            None => self.cables[resource.0].rate,
+            Some(host) => self.bus_rates.of(host).bytes_per_picosecond(),
         }
     }
 
@@ -865,8 +872,10 @@ impl Frames {
     pub(crate) fn state_bytes(&self) -> usize {
         let outputs: usize = self.outputs.iter().map(Output::state_bytes).sum();
         let adapters: usize = self.adapters.iter().map(Adapter::state_bytes).sum();
-        self.outputs.capacity() * size_of::<Output>()
+        self.cables.state_bytes()
+            + self.outputs.capacity() * size_of::<Output>()
             + outputs
+            + self.inboxes.state_bytes()
             + self.adapters.capacity() * size_of::<Adapter<Kind>>()
             + adapters
             + self.passages.state_bytes()

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use viaduct_engine::Time;
+use viaduct_engine::{Time, prefetch};
 
 /// A frame that comes to the queue of a link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -198,6 +198,8 @@ impl Calendar {
             *list = spare;
         }
         list.push(arrival);
+        // What comes next is written there.
+        prefetch(list.as_ptr_range().end.wrapping_add(1));
     }
 
     /// All that comes in a window, that of one link in order; windows before it hold nothing any

@@ -206,7 +206,7 @@ impl Frames {
         if let (Some(senders), Some(flow)) = (&mut self.senders, passage.parts.flow)
             && let Some(&first) = passage.way.first()
         {
-            senders.mark(flow, time, back, self.outputs[first as usize].rate);
+            senders.mark(flow, time, back, self.cables[first].rate);
         }
     }
 
@@ -215,7 +215,7 @@ impl Frames {
     pub(super) fn time_back(&self, id: u32) -> u64 {
         let passage = &self.passages[id as usize];
         let first = passage.way.first();
-        let rate = first.map(|first| self.outputs[*first as usize].rate);
+        let rate = first.map(|first| self.cables[*first].rate);
         passage.lead + rate.map_or(0, |rate| (NOTICE_BYTES / rate).ceil() as u64)
     }
 

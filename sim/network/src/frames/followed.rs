@@ -160,7 +160,7 @@ impl Frames {
             true => head + service,
             false => head + service.saturating_sub(span),
         };
-        let start = head - self.outputs[it.link as usize].propagation;
+        let start = head - self.cables[it.link].propagation;
         self.follow_crossing(it, kind, (start, service), ready);
     }
 

@@ -166,15 +166,15 @@ impl Frames {
     /// A gap is where its frame would begin on the link, and goes on. It is at the next queue
     /// neither before the frame in front of it nor after that behind it: it waits for no bytes.
     pub(super) fn go_on_without(&mut self, arrival: &Arrival) {
-        let output = &self.outputs[arrival.link as usize];
-        let start = output.start(arrival.time);
+        let start = self.outputs[arrival.link as usize].start(arrival.time);
+        let cable = &self.cables[arrival.link];
         let kind = arrival.kind.lost();
         let passage = &self.passages[arrival.passage as usize];
         let Some((next, route, kind)) = self.next_of(passage, arrival, kind) else {
-            let time = start + output.propagation;
+            let time = start + cable.propagation;
             return self.arrive_without(arrival.passage, kind, time);
         };
-        let lead = output.propagation + output.switch;
+        let lead = cable.propagation + cable.switch;
         let time = start + lead.max(self.calendar.width());
         self.calendar.push(Arrival {
             time,
@@ -255,9 +255,15 @@ impl Frames {
         output.map_or(0, super::output::Output::held_max)
     }
 
-    /// Of the window of the time series that ends now.
+    /// Of the window of the time series that ends now; 0 where no more than a full frame was there.
     pub(crate) fn take_queue_max_bytes(&mut self, link: ResourceId, now: Time) -> u64 {
-        let output = self.outputs.get_mut(link.0 as usize);
-        output.map_or(0, |it| it.take_held_max(now.picoseconds()))
+        let Some(output) = self.outputs.get_mut(link.0 as usize) else {
+            return 0;
+        };
+        let most = output.take_held_max(now.picoseconds());
+        match self.cables[link.0].is_more_than_full(most) {
+            true => most,
+            false => 0,
+        }
     }
 }

@@ -182,9 +182,8 @@ impl Frames {
             let held = parts.held(arrival.kind);
             serving.leaving = Some((arrival.from, held));
             let bytes = parts.bytes(arrival.kind);
-            let output = &mut self.outputs[link as usize];
-            let service = output.service(bytes);
-            output.begin(now, service, bytes);
+            let service = self.cables[link].service(bytes);
+            self.outputs[link as usize].begin(now, service, bytes);
             self.leave(&arrival, arrival.kind, (now, service));
             self.expect(link, now + service, Kind::LEAVES);
         }

@@ -2,23 +2,10 @@
 
 use std::collections::VecDeque;
 
-use viaduct_engine::Time;
-
-use super::alone::picoseconds;
-use super::calendar::Arrival;
+use viaduct_engine::prefetch;
 
 #[derive(Debug)]
 pub(super) struct Output {
-    /// Bytes a picosecond.
-    pub(super) rate: f64,
-    /// The cable, and the switch or adapter behind it.
-    pub(super) propagation: u64,
-    pub(super) switch: u64,
-    /// Of full frames: their bytes, for how long one keeps the link busy, and how long a switch
-    /// waits for what it needs of it.
-    full_bytes: f64,
-    full: u64,
-    pub(super) full_cut: u64,
     /// When all that has come is gone.
     free_at: u64,
     /// Bytes of all that has come.
@@ -32,19 +19,11 @@ pub(super) struct Output {
     held_max_before: u64,
     /// Most frames that were here at once.
     frames_max: u32,
-    /// What comes in the present window, in order.
-    pub(super) inbox: Vec<Arrival>,
 }
 
 impl Output {
-    pub(super) fn new(rate: f64, (propagation, switch): (Time, Time), full_bytes: f64) -> Self {
+    pub(super) const fn new() -> Self {
         Self {
-            rate,
-            propagation: propagation.picoseconds(),
-            switch: switch.picoseconds(),
-            full_bytes,
-            full: picoseconds(full_bytes, rate),
-            full_cut: 0,
             free_at: 0,
             carried: 0.0,
             leaving: VecDeque::new(),
@@ -52,24 +31,7 @@ impl Output {
             held_max: 0,
             held_max_before: 0,
             frames_max: 0,
-            inbox: Vec::new(),
         }
-    }
-
-    /// For how long a frame keeps the link busy.
-    #[inline]
-    pub(super) fn service(&self, bytes: f64) -> u64 {
-        if bytes == self.full_bytes {
-            self.full
-        } else {
-            picoseconds(bytes, self.rate)
-        }
-    }
-
-    /// Whether a frame is as long as one can be.
-    #[inline]
-    pub(super) fn is_full(&self, bytes: f64) -> bool {
-        bytes == self.full_bytes
     }
 
     /// When a frame begins on the link that comes at a time.
@@ -135,11 +97,11 @@ impl Output {
         self.held -= u64::from(held);
     }
 
-    /// Bytes that have left by a time. What comes after it and is known already may be counted as
-    /// still here, for as long as the link is idle in between: for a window at most.
-    pub(super) fn carried(&self, now: u64) -> f64 {
+    /// Bytes that have left by a time, at a rate. What comes after it and is known already may be
+    /// counted as still here, for as long as the link is idle in between: for a window at most.
+    pub(super) fn carried(&self, now: u64, rate: f64) -> f64 {
         let ahead = self.free_at.saturating_sub(now) as f64;
-        (self.carried - ahead * self.rate).max(0.0)
+        (self.carried - ahead * rate).max(0.0)
     }
 
     /// Most frames that waited or were on the link at once.
@@ -152,33 +114,24 @@ impl Output {
         self.held_max.max(self.held_max_before)
     }
 
-    /// A window of the time series ends: most bytes that were here at once in it, 0 where no more
-    /// than a full frame was.
+    /// A window of the time series ends: most bytes that were here at once in it.
     pub(super) fn take_held_max(&mut self, now: u64) -> u64 {
         let held = self.held_at(now);
         let most = core::mem::replace(&mut self.held_max, held);
         self.held_max_before = self.held_max_before.max(most);
-        if most as f64 > self.full_bytes {
-            most
-        } else {
-            0
-        }
+        most
     }
 
-    /// Puts what comes in this window into its place.
+    /// Asks for what a frame that comes needs to know of those that are here.
     #[inline]
-    pub(super) fn expect(&mut self, arrival: Arrival) {
-        self.inbox.push(arrival);
-        let mut place = self.inbox.len() - 1;
-        while place > 0 && self.inbox[place - 1].key() > arrival.key() {
-            self.inbox[place] = self.inbox[place - 1];
-            place -= 1;
+    pub(super) fn prefetch(&self) {
+        if let (Some(front), Some(back)) = (self.leaving.front(), self.leaving.back()) {
+            prefetch(core::ptr::from_ref(front));
+            prefetch(core::ptr::from_ref(back).wrapping_add(1));
         }
-        self.inbox[place] = arrival;
     }
 
     pub(super) fn state_bytes(&self) -> usize {
         self.leaving.capacity() * size_of::<(u64, u32)>()
-            + self.inbox.capacity() * size_of::<Arrival>()
     }
 }

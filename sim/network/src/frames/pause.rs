@@ -16,9 +16,9 @@ use viaduct_topology::{Channel, LinkId, Node};
 
 use super::Frames;
 use super::alone::{full_bytes, picoseconds};
+use super::cable::{Cable, Cables};
 use super::calendar::{Arrival, Kind};
 use super::order::Ordered;
-use super::output::Output;
 use crate::adapter::NEVER;
 use crate::credits::Deadlock;
 use crate::hops::Delays;
@@ -78,7 +78,7 @@ struct Ready {
 
 impl Pauses {
     /// Of the links of a network; none if they do not pause.
-    pub(super) fn of(delays: &Delays<'_>, outputs: &[Output]) -> Option<Box<Self>> {
+    pub(super) fn of(delays: &Delays<'_>, cables: &Cables) -> Option<Box<Self>> {
         let buffers = &delays.links.buffers;
         let WhenFull::Pause { headroom_bytes } = buffers.full else {
             return None;
@@ -86,8 +86,8 @@ impl Pauses {
         let room = buffers.bytes_max?;
         let frame = full_bytes(delays.links.frame).ceil() as u64;
         let topology = delays.topology;
-        let link_of = |(number, output): (usize, &Output)| {
-            let notice = notice(output);
+        let link_of = |(number, cable): (usize, &Cable)| {
+            let notice = notice(cable);
             let needed = headroom(delays, LinkId(number as u32));
             let xoff = room.saturating_sub(headroom_bytes.unwrap_or(needed));
             Pausing {
@@ -103,7 +103,7 @@ impl Pauses {
             }
         };
         Some(Box::new(Self {
-            links: outputs.iter().enumerate().map(link_of).collect(),
+            links: cables.iter().enumerate().map(link_of).collect(),
             ready: vec![None; topology.host_count() as usize],
             looks: BTreeMap::new(),
             next_look: 0,
@@ -151,8 +151,8 @@ impl Pausing {
 }
 
 /// How long what a link is told takes to it, picoseconds.
-pub(super) fn notice(output: &Output) -> u64 {
-    output.propagation + picoseconds(NOTICE_BYTES, output.rate)
+pub(super) fn notice(cable: &Cable) -> u64 {
+    cable.propagation + picoseconds(NOTICE_BYTES, cable.rate)
 }
 
 /// What a link that has been told to pause still brings, and the frames around that, bytes: what
@@ -267,7 +267,7 @@ impl Frames {
         let (kind, reads_ahead) = (ready.kind, ready.reads_ahead);
         pauses.ready[host as usize] = None;
         let bytes = passage.parts.sizes.bytes(kind.is_last());
-        let service = output.service(bytes);
+        let service = self.cables[number].service(bytes);
         let held = passage.parts.sizes.held(kind.is_last());
         output.take(time, service, (bytes, held));
         self.has_begun(host, id, kind, (time, service), reads_ahead);
@@ -307,10 +307,10 @@ impl Frames {
             pauses.looks.entry(host).or_default().push(id);
             return Some(NEVER);
         }
-        let output = &self.outputs[passage.way[0] as usize];
+        let cable = &self.cables[passage.way[0]];
         let (full, last) = (
-            output.service(passage.parts.sizes.full),
-            output.service(passage.parts.sizes.last),
+            cable.service(passage.parts.sizes.full),
+            cable.service(passage.parts.sizes.last),
         );
         let from = match (passage.parts.left, self.adapters[host as usize].out.wake) {
             // Its last frame is ready.

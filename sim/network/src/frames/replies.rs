@@ -133,7 +133,7 @@ impl Frames {
         }
         let trip = self.unloaded(id, false) + self.time_back(id);
         let link = self.passages[id as usize].way[0];
-        let rate = self.outputs[link as usize].rate;
+        let rate = self.cables[link].rate;
         if let (Some(windows), Some(flow)) = (&mut self.windows, flow) {
             windows.begin(flow, trip, rate);
         }
@@ -146,15 +146,15 @@ impl Frames {
         let bytes = passage.parts.sizes.bytes(is_last);
         let mut time = 0;
         for (place, link) in passage.way.iter().enumerate() {
-            let output = &self.outputs[*link as usize];
-            let service = output.service(bytes);
-            time += output.propagation;
+            let cable = &self.cables[*link];
+            let service = cable.service(bytes);
+            time += cable.propagation;
             time += match passage.way.get(place + 1) {
                 None => service,
                 Some(next) => {
-                    let cut = self.forwarding.cut(bytes, output.rate);
-                    let next = self.outputs[*next as usize].service(bytes);
-                    output.switch + self.forwarding.wait(cut, service, next)
+                    let cut = cable.cut(bytes, self.forwarding);
+                    let next = self.cables[*next].service(bytes);
+                    cable.switch + self.forwarding.wait(cut, service, next)
                 }
             };
         }
