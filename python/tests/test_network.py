@@ -435,8 +435,11 @@ def test_links_without_a_rate_are_refused_in_words_of_python() -> None:
     with pytest.raises(via.ScenarioError, match="the links have no rate\nhelp: give rate="):
         via.Network.single_switch(3).study(traffic, until="1 ms")
     net = via.Network.torus([3, 3])
-    with pytest.raises(via.ScenarioError, match="the links between switches have no rate"):
+    with pytest.raises(via.ScenarioError, match="the links between switches have no rate") as said:
         net.study(traffic, until="1 ms")
+    preset = {"links.preset": "infiniband-edr"}
+    assert f"set={preset}".replace("'", '"') in str(said.value)
+    assert net.study(traffic, until="1 ms", set=preset)["links.preset"] == "infiniband-edr"
     assert net.study(traffic, until="1 ms", set={"links.rate": "1 Gbit/s"})["links.rate"]
 
 

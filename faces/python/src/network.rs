@@ -485,7 +485,8 @@ impl Network {
                 format_args!("the {which} have no rate"),
                 Some(
                     "give rate=\"856 Mbit/s\" where they are added, or \
-                     set={\"links.rate\": \"856 Mbit/s\"} for all",
+                     set={\"links.rate\": \"856 Mbit/s\"} for all, or a preset of links and \
+                     switches, such as set={\"links.preset\": \"infiniband-edr\"}",
                 ),
             ));
         }

@@ -177,7 +177,7 @@ fn over_several_busy_links_frames_come_later_since_they_serve_only_what_is_there
     assert!(fair > 0.02 && fair < 0.1, "{fair}");
     // Queues that do the same are as late.
     let arrived = above((ARRIVED, 0));
-    assert!((arrived - fair).abs() < 0.01, "{arrived}, {fair}");
+    assert!((arrived - fair).abs() < 0.005, "{arrived}, {fair}");
 }
 
 #[test]
@@ -189,7 +189,6 @@ fn queues_that_serve_what_has_come_are_small_frames_that_take_turns_over_any_way
         let transfers = drawn(hosts, (links, load), |source, target| source != target);
         let above = |rule| above_published(topology, 1.0, &transfers, rule);
         let (fair, arrived) = (above((FAIR, 20)), above((ARRIVED, 0)));
-        println!("{load} {links} fair {fair} arrived {arrived}");
-        assert!((arrived - fair).abs() < 0.02, "{load}: {arrived}, {fair}");
+        assert!((arrived - fair).abs() < 0.005, "{load}: {arrived}, {fair}");
     }
 }
