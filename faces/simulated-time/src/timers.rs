@@ -290,8 +290,8 @@ impl Taker {
     }
 }
 
-/// What is written to when the first thread has taken a signal, for its waits at descriptors; -1:
-/// there is none yet, or the system gives none.
+/// An eventfd that is written to when the first thread has taken a signal, so that its waits at
+/// descriptors end. None if the system gives none.
 fn bell() -> Option<c_int> {
     static BELL: std::sync::OnceLock<c_int> = std::sync::OnceLock::new();
     // SAFETY: the call takes numbers.

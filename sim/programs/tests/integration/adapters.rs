@@ -62,7 +62,8 @@ fn connect(process: &Process, host: &str, adapter: u32) -> (Nic, Vi) {
     let (process, nic) = open(process, adapter);
     let mut vi = nic.vi().send_depth(256).build().unwrap();
     let address = nic.resolve_at(host, adapter, &service(adapter)).unwrap();
-    while vi.connect(&address, None).is_err() {
+    while let Err(error) = vi.connect(&address, None) {
+        assert!(process.time() < BEGIN, "{error}");
         process.sleep(Duration::from_micros(100));
     }
     (nic, vi)
@@ -73,8 +74,8 @@ fn post(nic: &Nic, vi: &mut Vi) {
     vi.post_send(buffer, BYTES).unwrap();
 }
 
-/// As many buffers as there are messages, each at the adapter that its message takes: registering
-/// memory takes longer than posting.
+/// A buffer for each message, registered with the adapter that it takes. They are made before the
+/// first post, since registering memory takes longer than posting.
 fn buffers(ends: &[(u32, (Nic, Vi))], by: &[u32]) -> Vec<Buffer> {
     let nic = |adapter: u32| {
         ends.iter()
