@@ -31,6 +31,33 @@ pub fn client() -> Option<Client> {
     })
 }
 
+/// A function of a library in whose place something is simulated, until this is dropped: what it
+/// takes the processor is no computing of the program's.
+#[derive(Debug)]
+pub struct InLibrary(Option<Client>);
+
+impl InLibrary {
+    /// At the beginning of the function.
+    #[inline]
+    #[must_use]
+    pub fn enter() -> Self {
+        let client = client();
+        if let Some(client) = client {
+            (client.table.enter)();
+        }
+        Self(client)
+    }
+}
+
+impl Drop for InLibrary {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(client) = self.0 {
+            (client.table.leave)();
+        }
+    }
+}
+
 impl Client {
     pub(crate) const fn over(table: &'static Table) -> Self {
         Self { table }

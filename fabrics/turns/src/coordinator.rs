@@ -51,6 +51,7 @@ pub struct Coordinator {
     clients_min: u32,
     outside: Vec<i32>,
     patience: Duration,
+    computing_ps_per_ns: u64,
 }
 
 /// A run that came to its end: all clients have gone.
@@ -153,6 +154,7 @@ impl Coordinator {
             clients_min: 0,
             outside: Vec::new(),
             patience: PATIENCE,
+            computing_ps_per_ns: 0,
         })
     }
 
@@ -180,6 +182,12 @@ impl Coordinator {
         self.patience = patience;
     }
 
+    /// Has clients be charged what their threads compute between calls, so many picoseconds for
+    /// each nanosecond of the processor: no two runs are equal then. It is free unless told.
+    pub fn count_computing(&mut self, ps_per_ns: u64) {
+        self.computing_ps_per_ns = ps_per_ns;
+    }
+
     /// What ends the run from another thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
@@ -194,7 +202,13 @@ impl Coordinator {
     ///
     /// Why it ended early.
     pub fn run(self, world: &mut dyn World) -> Result<Ended, RunError> {
-        let processes = Processes::new(self.listener, self.hosts, self.expected, self.clients_min);
+        let processes = Processes::new(
+            self.listener,
+            self.hosts,
+            self.expected,
+            self.clients_min,
+            self.computing_ps_per_ns,
+        );
         let mut run = Run {
             world,
             processes,

@@ -15,11 +15,11 @@ pub const RANK_VARIABLES: [&str; 4] = [
 ];
 
 /// First in each packet: what this is, and the version of all that is shared.
-const MAGIC: u64 = u64::from_le_bytes(*b"vturns04");
+const MAGIC: u64 = u64::from_le_bytes(*b"vturns05");
 /// For a host that is not said.
 const NO_HOST: u32 = u32::MAX;
 const HELLO_BYTES: usize = 16;
-const WELCOME_BYTES: usize = 12;
+const WELCOME_BYTES: usize = 20;
 /// Room for either packet.
 pub(crate) const PACKET_BYTES_MAX: usize = 64;
 
@@ -82,16 +82,29 @@ impl Hello {
 }
 
 /// The answer: beside it come the segment of the process and the bell.
-pub(crate) fn welcome(host: u32) -> [u8; WELCOME_BYTES] {
-    let mut bytes = [0; WELCOME_BYTES];
-    bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
-    bytes[8..].copy_from_slice(&host.to_le_bytes());
-    bytes
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Welcome {
+    pub(crate) host: u32,
+    /// What a nanosecond of computing is charged; 0: it is free.
+    pub(crate) computing_ps_per_ns: u64,
 }
 
-/// The host in a [`welcome`].
-pub(crate) fn welcomed(bytes: &[u8]) -> Option<u32> {
-    Some(number_at(after_magic::<WELCOME_BYTES>(bytes)?, 8))
+impl Welcome {
+    pub(crate) fn to_bytes(self) -> [u8; WELCOME_BYTES] {
+        let mut bytes = [0; WELCOME_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.host.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.computing_ps_per_ns.to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes = after_magic::<WELCOME_BYTES>(bytes)?;
+        Some(Self {
+            host: number_at(bytes, 8),
+            computing_ps_per_ns: u64::from_le_bytes(*bytes.last_chunk()?),
+        })
+    }
 }
 
 fn after_magic<const BYTES: usize>(bytes: &[u8]) -> Option<&[u8; BYTES]> {
@@ -128,8 +141,12 @@ mod tests {
             other[7] ^= 1;
             assert_eq!(Hello::from_bytes(&other), None);
         }
-        assert_eq!(welcomed(&welcome(9)), Some(9));
-        assert_eq!(welcomed(&[0; WELCOME_BYTES]), None);
-        assert_eq!(welcomed(&[]), None);
+        let welcome = Welcome {
+            host: 9,
+            computing_ps_per_ns: 1 << 40,
+        };
+        assert_eq!(Welcome::from_bytes(&welcome.to_bytes()), Some(welcome));
+        assert_eq!(Welcome::from_bytes(&[0; WELCOME_BYTES]), None);
+        assert_eq!(Welcome::from_bytes(&[]), None);
     }
 }

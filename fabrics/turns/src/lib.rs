@@ -21,6 +21,9 @@
 //! it. With the turn comes a *horizon*, the first time at which anything else can happen: what ends
 //! before it needs nobody, and is done without giving the turn.
 //!
+//! What a thread computes between its calls takes no time, unless the coordinator has it charged by
+//! the processor's time ([`Coordinator::count_computing`]), which is another in each run.
+//!
 //! # What is real
 //!
 //! Sockets, pipes and files stay the system's, and take no simulated time. A thread that would
@@ -52,6 +55,7 @@
 //!   ([`symbol`]): a C library in the same process finds the same clock by it ([`client`]).
 
 mod client;
+mod computing;
 mod coordinator;
 mod handshake;
 pub mod hosts;
@@ -61,12 +65,12 @@ mod table;
 mod waited;
 mod world;
 
-pub use client::{Client, client};
+pub use client::{Client, InLibrary, client};
 pub use coordinator::{Coordinator, Ended, RunError, Stopper, Waiting};
 pub use handshake::{HOST_VARIABLE, RANK_VARIABLES, SOCKET_VARIABLE};
 pub use own::{
-    NewThread, activity, await_memory, forget, here, local, show_time, start, tell_outside,
-    watch_waits,
+    NewThread, activity, await_memory, forget, give_while_computing, has_computed, here,
+    least_processor_ns, let_computing_go, local, show_time, start, tell_outside, watch_waits,
 };
 pub use seat::{MESSAGE_BYTES_MAX, TIME_MAX};
 pub use table::{Table, symbol};

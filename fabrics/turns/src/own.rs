@@ -18,7 +18,8 @@ use viaduct_processes::segment::{Access, Segment};
 use viaduct_processes::socket;
 
 use crate::client::Client;
-use crate::handshake::{Hello, PACKET_BYTES_MAX, SOCKET_VARIABLE, welcomed};
+use crate::computing;
+use crate::handshake::{Hello, PACKET_BYTES_MAX, SOCKET_VARIABLE, Welcome};
 use crate::seat::{BELL_BYTES, Bell, PROCESS_BYTES, Reply, Request, SEATS, Seat, seen};
 use crate::table::{Sink, Table, VERSION};
 
@@ -56,6 +57,8 @@ thread_local! {
     static SEEN: Cell<u32> = const { Cell::new(seen::BY_CLIENTS) };
     /// Counts what this thread has done here.
     static ACTIVITY: Cell<u64> = const { Cell::new(0) };
+    /// Functions of libraries that it is in, one in the other.
+    static IN_LIBRARIES: Cell<u32> = const { Cell::new(0) };
     /// The count when it last waited for memory.
     static AT_MEMORY: Cell<u64> = const { Cell::new(u64::MAX) };
 }
@@ -77,6 +80,8 @@ static TABLE: Table = Table {
     post,
     foreign_wait,
     foreign_end,
+    enter,
+    leave,
 };
 
 fn own() -> Option<&'static Own> {
@@ -106,11 +111,12 @@ pub fn start() -> io::Result<Option<Client>> {
     let Some(hello) = hello else {
         return Ok(None);
     };
-    let made = connect(&path, hello).map_err(|error| {
+    let (made, ps_per_ns) = connect(&path, hello).map_err(|error| {
         let path = path.display();
         io::Error::new(error.kind(), format!("{SOCKET_VARIABLE}={path}: {error}"))
     })?;
     OWN.store(Box::into_raw(Box::new(made)), Ordering::Release);
+    computing::count(ps_per_ns);
     take_seat();
     Ok(Some(Client::over(&TABLE)))
 }
@@ -134,10 +140,12 @@ pub fn forget() {
     SEAT.set(0);
     IS_WAITING.set(false);
     SEEN.set(seen::BY_CLIENTS);
+    IN_LIBRARIES.set(0);
     AT_MEMORY.set(u64::MAX);
 }
 
-fn connect(path: &std::path::Path, hello: Hello) -> io::Result<Own> {
+/// The state, and what computing counts.
+fn connect(path: &std::path::Path, hello: Hello) -> io::Result<(Own, u64)> {
     let address = SocketAddrUnix::new(path)?;
     let socket = rustix::net::socket_with(
         AddressFamily::UNIX,
@@ -157,7 +165,7 @@ fn connect(path: &std::path::Path, hello: Hello) -> io::Result<Own> {
     }
     let mut packet = [0; PACKET_BYTES_MAX];
     let received = socket::receive(socket.as_fd(), &mut packet)?;
-    let host = welcomed(&packet[..received.length]).ok_or_else(|| {
+    let welcome = Welcome::from_bytes(&packet[..received.length]).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidData,
             "the simulation refused this process, or is of another version of Viaduct",
@@ -168,13 +176,14 @@ fn connect(path: &std::path::Path, hello: Hello) -> io::Result<Own> {
     let seats = Segment::map(out_of_the_way(seats), PROCESS_BYTES, Access::ReadWrite)?;
     let page = Segment::map(out_of_the_way(bell), BELL_BYTES, Access::ReadWrite)?;
     let bell = Bell::of(&page).ok_or(io::ErrorKind::InvalidData)?;
-    Ok(Own {
+    let own = Own {
         seats,
         bell,
         _bell: page,
-        host,
+        host: welcome.host,
         coordinator,
-    })
+    };
+    Ok((own, welcome.computing_ps_per_ns))
 }
 
 /// The same under a high number, where there is one.
@@ -214,6 +223,7 @@ fn wait(own: &Own, seat: Seat) {
         }
     }
     CHARGES_SINCE.set(seat.clock());
+    computing::restart();
 }
 
 fn exchange(own: &Own, seat: Seat, request: Request, until: Option<u64>) -> Reply {
@@ -252,12 +262,10 @@ pub fn watch_waits(after: extern "C" fn()) {
 
 /// For a signal's handler that has found this thread in a loop that makes no call: gives the turn
 /// until something is written into memory of this process, or others of its host have had a turn.
+/// The loop is no computing.
 pub fn await_memory() {
-    if SEAT.get() == 0 || IS_WAITING.get() {
-        return;
-    }
     let activity = ACTIVITY.get();
-    let Some((own, seat)) = running() else { return };
+    let Some((own, seat)) = seated() else { return };
     seat.set_doing(b"a loop that makes no call");
     let again = AT_MEMORY.replace(activity) == activity;
     let request = if again {
@@ -266,10 +274,53 @@ pub fn await_memory() {
         Request::Memory
     };
     exchange(own, seat, request, None);
-    ACTIVITY.set(activity);
 }
 
-/// The seat of this thread, if it runs: one that is not yet known sits down first.
+/// For a signal's handler that looks now and then at this thread, which has made no call since the
+/// last look and was not found to wait then: what it had computed by then counts.
+pub fn has_computed() {
+    if let Some((_, seat)) = seated() {
+        seat.set_clock(seat.clock().saturating_add(computing::take_to_last_look()));
+    }
+}
+
+/// As [`has_computed`], up to now, and others go on until this thread's clock. False: computing is
+/// free.
+pub fn give_while_computing() -> bool {
+    if !computing::is_counted() {
+        return false;
+    }
+    let activity = ACTIVITY.get();
+    if seated().is_some() {
+        catch_up();
+        ACTIVITY.set(activity);
+    }
+    true
+}
+
+/// What the caller is about to do in place of the program, and what led there, takes so much of the
+/// processor's time, which is no computing.
+pub fn let_computing_go(ns: u64) {
+    computing::let_go(ns);
+}
+
+/// The least processor time that something takes, where computing counts.
+#[must_use]
+pub fn least_processor_ns(what: impl Fn()) -> Option<u64> {
+    computing::is_counted().then(|| computing::least_ns(what))
+}
+
+/// The seat of this thread, if it has one and runs.
+fn seated() -> Option<(&'static Own, Seat)> {
+    let own = own()?;
+    if IS_WAITING.get() {
+        return None;
+    }
+    Some((own, Seat::of(&own.seats, SEAT.get().checked_sub(1)?)?))
+}
+
+/// The seat of this thread, if it runs: one that is not yet known sits down first. What it has
+/// computed before is charged.
 fn running() -> Option<(&'static Own, Seat)> {
     let own = own()?;
     if IS_WAITING.get() {
@@ -280,7 +331,11 @@ fn running() -> Option<(&'static Own, Seat)> {
         0 => return take_seat(),
         number => number - 1,
     };
-    Some((own, Seat::of(&own.seats, number)?))
+    let seat = Seat::of(&own.seats, number)?;
+    if computing::is_counted() && IN_LIBRARIES.get() == 0 {
+        seat.set_clock(seat.clock().saturating_add(computing::take()));
+    }
+    Some((own, seat))
 }
 
 /// Has a seat for a thread that is to be made or has come by itself.
@@ -374,6 +429,22 @@ impl NewThread {
             return;
         };
         exchange(own, seat, Request::Born, Some(child));
+    }
+}
+
+extern "C" fn enter() {
+    if computing::is_counted() {
+        running();
+        IN_LIBRARIES.set(IN_LIBRARIES.get() + 1);
+    }
+}
+
+extern "C" fn leave() {
+    if computing::is_counted() {
+        IN_LIBRARIES.set(IN_LIBRARIES.get().saturating_sub(1));
+        if IN_LIBRARIES.get() == 0 {
+            computing::restart();
+        }
     }
 }
 

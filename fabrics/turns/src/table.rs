@@ -3,7 +3,7 @@
 use core::ffi::{c_char, c_void};
 
 /// Counts changes of [`Table`].
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// A function that takes bytes of an answer.
 pub(crate) type Sink = unsafe extern "C" fn(context: *mut c_void, bytes: *const u8, length: usize);
@@ -38,6 +38,9 @@ pub struct Table {
     ) -> bool,
     /// The last try was not in vain.
     pub(crate) foreign_end: extern "C" fn(),
+    /// A function of a library begins, and ends: what it does is no computing of the program's.
+    pub(crate) enter: extern "C" fn(),
+    pub(crate) leave: extern "C" fn(),
 }
 
 /// The symbol by which a shared object shows its table: `extern "C" fn() -> *const Table`, null

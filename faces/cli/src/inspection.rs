@@ -83,6 +83,11 @@ impl InspectionArguments {
             .find_map(|(name, is_given)| is_given.then_some(*name))
     }
 
+    /// Whether what was run is to be run again, for a message that is explained.
+    pub(crate) const fn repeats(&self) -> bool {
+        self.why.is_some()
+    }
+
     /// Which messages are to be recorded, if a trace is wanted.
     pub(crate) fn selection(&self) -> Option<Selection> {
         self.trace.is_some().then_some(Selection {

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 pub(crate) use viaduct_rdma::verbs::error::{invalid, unsupported};
 use viaduct_rdma::{Error, Result};
+use viaduct_turns::InLibrary;
 
 /// Set to anything but nothing or 0, refused calls are logged with their reasons.
 const LOG_VARIABLE: &str = "VIADUCT_RDMA_LOG";
@@ -39,6 +40,7 @@ pub(crate) fn run<T>(
     function: &str,
     body: impl FnOnce() -> Result<T>,
 ) -> std::result::Result<T, c_int> {
+    let _inside = InLibrary::enter();
     // What a panic may leave half done is the fabric's, which poisons its own locks.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => Ok(value),

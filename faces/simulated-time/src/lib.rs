@@ -17,7 +17,7 @@
 //! # What things cost
 //!
 //! Reading a clock, reading the counter and a call of the system cost what [`cost`] says. What a
-//! program computes costs nothing.
+//! program computes costs nothing, unless the coordinator has it counted by the processor's time.
 //!
 //! # Limits
 //!
@@ -74,6 +74,7 @@ fn begin() {
         Ok(None) => {}
         Ok(Some(_)) => {
             counter::forbid();
+            counter::measure();
             loops::watch_process();
         }
         Err(error) => {

@@ -9,7 +9,7 @@
 //! for 0.2 s is taken to wait, wherever it is. It may compute: others go on meanwhile, and it goes
 //! on when they wait for it: its clock may then depend on how fast the machine is, which the
 //! coordinator tells. One that is the first to touch pages is not taken to wait: the system counts
-//! them.
+//! them. Where computing counts, such a thread computes: its clock goes on, and others up to it.
 
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
@@ -39,7 +39,8 @@ struct Watch {
     /// Its coarse timer and its fine one, once there are.
     coarse: Cell<Option<usize>>,
     fine: Cell<Option<usize>>,
-    /// What it had done at the look before this, and looks since it has done something.
+    /// What it had done at the look before this, and looks since it has done something or was found
+    /// to wait.
     activity: Cell<u64>,
     looks: Cell<u32>,
     /// Where it has waited for memory, the last first; 0: nowhere.
@@ -177,7 +178,10 @@ extern "C" fn look(_signal: c_int, about: *mut siginfo_t, context: *mut c_void) 
 
 /// This thread waits for memory, in a loop that was found here.
 pub(crate) fn wait(place: u64) {
-    WATCH.with(|watch| watch.wait(Some(place)));
+    WATCH.with(|watch| {
+        watch.looks.set(0);
+        watch.wait(Some(place));
+    });
 }
 
 impl Watch {
@@ -198,11 +202,14 @@ impl Watch {
             self.looks.set(0);
             return;
         }
+        viaduct_turns::has_computed();
         self.looks.set(self.looks.get() + 1);
-        if self.looks.get() >= LOOKS_MAX {
-            self.wait(None);
-        } else {
+        if self.looks.get() < LOOKS_MAX {
             steps::begin(context);
+        } else if viaduct_turns::give_while_computing() {
+            self.looks.set(0);
+        } else {
+            self.wait(None);
         }
     }
 

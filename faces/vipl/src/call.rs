@@ -11,6 +11,7 @@ use std::time::Duration;
 use viaduct_provider::{
     CompletionQueueHandle, ConnectionHandle, Done, Error, NicHandle, Result, ReturnCode, ViHandle,
 };
+use viaduct_turns::InLibrary;
 
 use crate::abi::{VipBoolean, VipDescriptor, VipPvoid, VipReturn, VipUlong};
 
@@ -22,6 +23,7 @@ const LOG_VARIABLE: &str = "VIADUCT_VIPL_LOG";
 /// A panic is a mistake of ours: it ends here, as `VIP_ERROR_RESOURCE` and a line on stderr.
 #[inline(always)]
 pub(crate) fn call(function: &str, body: impl FnOnce() -> Result<VipReturn>) -> VipReturn {
+    let _inside = InLibrary::enter();
     // What a panic may leave half done is the fabric's; it poisons its own locks.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(code)) => code,

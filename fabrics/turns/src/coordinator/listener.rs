@@ -18,7 +18,7 @@ use viaduct_processes::deadline::Deadline;
 use viaduct_processes::segment::Segment;
 use viaduct_processes::{socket, user};
 
-use crate::handshake::{Hello, PACKET_BYTES_MAX, welcome};
+use crate::handshake::{Hello, PACKET_BYTES_MAX, Welcome};
 use crate::seat::{BELL_BYTES, Bell, PROCESS_BYTES};
 
 /// How long a process that has connected may take to say what it is.
@@ -65,9 +65,9 @@ pub(super) struct Connected {
 
 impl Connected {
     /// Tells it its host.
-    pub(super) fn welcome(&self, host: u32, page: &Segment) -> io::Result<()> {
+    pub(super) fn welcome(&self, welcome: Welcome, page: &Segment) -> io::Result<()> {
         let descriptors = [self.seats.fd(), page.fd()];
-        socket::send(self.socket.as_fd(), &welcome(host), &descriptors)
+        socket::send(self.socket.as_fd(), &welcome.to_bytes(), &descriptors)
     }
 
     /// Ends it.

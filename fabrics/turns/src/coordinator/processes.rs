@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
 
 use super::listener::{Connected, Listener};
+use crate::handshake::Welcome;
 use crate::seat::{Bell, MESSAGE_BYTES_MAX, Post, Request, SEATS, Seat};
 use crate::world::{Process, Thread};
 
@@ -87,6 +88,7 @@ pub(super) struct Processes {
     hosts: u32,
     expected: Vec<Expected>,
     clients_min: u32,
+    computing_ps_per_ns: u64,
     strangers: Vec<Stranger>,
     clients: BTreeMap<Process, Client>,
     /// Their seats may still be in somebody's hand.
@@ -104,12 +106,14 @@ impl Processes {
         hosts: u32,
         expected: Vec<Expected>,
         clients_min: u32,
+        computing_ps_per_ns: u64,
     ) -> Self {
         Self {
             listener,
             hosts,
             expected,
             clients_min,
+            computing_ps_per_ns,
             strangers: Vec::new(),
             clients: BTreeMap::new(),
             buried: Vec::new(),
@@ -191,7 +195,11 @@ impl Processes {
                 continue;
             };
             let watched = self.listener.watch(pidfd)?;
-            if connected.welcome(host, self.listener.page()).is_err() {
+            let welcome = Welcome {
+                host,
+                computing_ps_per_ns: self.computing_ps_per_ns,
+            };
+            if connected.welcome(welcome, self.listener.page()).is_err() {
                 continue;
             }
             for it in &mut self.expected {

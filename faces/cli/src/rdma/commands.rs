@@ -20,7 +20,7 @@ use viaduct_turns::{
 
 use super::environment::Environment;
 use super::executable::{self, Executable};
-use super::{AdapterArguments, cannot_start, environment, places};
+use super::{AdapterArguments, Order, cannot_start, environment, places};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -45,6 +45,8 @@ pub(super) struct Commands<'a> {
     programs: Vec<Program>,
     /// Clients, where one command starts them.
     ranks: Option<u32>,
+    /// What a nanosecond of computing is charged.
+    computing_ps_per_ns: u64,
     environment: Environment,
     interrupt: &'a Interrupt,
 }
@@ -74,9 +76,8 @@ pub(super) enum Ended {
 impl<'a> Commands<'a> {
     /// The first for host 0 and so on; or one, which starts so many.
     pub(super) fn new(
-        name: &'a str,
+        order: &'a Order,
         commands: &[Vec<OsString>],
-        ranks: Option<u32>,
         interrupt: &'a Interrupt,
     ) -> Result<Self, Failure> {
         let programs = commands.iter().map(|words| {
@@ -89,9 +90,10 @@ impl<'a> Commands<'a> {
         let mut environment = environment::of(&AdapterArguments::default(), std::process::id())?;
         environment.take_simulated_time()?;
         Ok(Self {
-            name,
+            name: &order.on,
             programs,
-            ranks,
+            ranks: order.ranks,
+            computing_ps_per_ns: (order.computing_scale.unwrap_or(0.0) * 1000.0).round() as u64,
             environment,
             interrupt,
         })
@@ -107,6 +109,7 @@ impl<'a> Commands<'a> {
         let socket = folder.0.join("turns");
         let mut coordinator = Coordinator::bind(&socket, simulation.hosts())
             .map_err(|error| Failure::plain(format!("no socket for clients: {error}")))?;
+        coordinator.count_computing(self.computing_ps_per_ns);
         // Where the system does not let us, switches take longer, and that is all.
         let _ = pin_to_one_core();
         let mut children = Children::of(audience);

@@ -24,6 +24,9 @@ pub(crate) struct Order {
     pub(super) seed: u64,
     /// Whether the study's traffic is around the programs.
     pub(super) has_traffic: bool,
+    /// What a nanosecond of the programs' computing takes, where it was measured and not free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) computing_scale: Option<f64>,
     /// The words of each.
     commands: Vec<Vec<String>>,
 }
@@ -43,6 +46,7 @@ impl Order {
             ranks,
             seed: hosts.config().seed,
             has_traffic,
+            computing_scale: None,
             commands: commands
                 .map(|words| words.iter().map(word).collect())
                 .collect(),
@@ -138,6 +142,9 @@ impl Order {
         if !self.has_traffic {
             command += " --no-traffic";
         }
+        if let Some(scale) = self.computing_scale {
+            command += &format!(" --compute measured:{scale}");
+        }
         format!("{command} -- {}", self.typed())
     }
 }
@@ -196,6 +203,15 @@ mod tests {
             r"viaduct rdma --on sim:rnic-gen5 --seed 1 -- /usr/bin/rping -s : rping -c 'it'\''s'"
         );
         assert_eq!(read.hosts().unwrap().config().seed, 1);
+        let measured = Order {
+            computing_scale: Some(2.5),
+            ..read
+        };
+        assert_eq!(
+            serde_json::from_str::<Order>(&measured.text()).unwrap(),
+            measured
+        );
+        assert!(measured.command().contains("--compute measured:2.5 --"));
     }
 
     #[test]

@@ -52,6 +52,11 @@ pub(super) struct SimulatedArguments {
     /// With --on: seed of random draws, of faults and traffic [default: the study's, else 1]
     #[arg(long, value_name = "N", requires = "on")]
     seed: Option<u64>,
+    /// With --on: what the programs compute between their calls takes no time (free), or the time
+    /// that the processor needs for it, times SCALE (measured, measured:2.5), which is another in
+    /// each run: no two are the same [default: free]
+    #[arg(long, value_name = "free|measured[:SCALE]", requires = "on")]
+    compute: Option<Computing>,
     /// With --on: fail with exit code 2 if times may differ from run to run, of which a warning
     /// tells, such as of a computation that was taken for a wait for memory
     #[arg(long, requires = "on")]
@@ -92,6 +97,37 @@ impl FromStr for Digest {
         match text.len() == 16 && text.chars().all(is_digit) {
             true => Ok(Self(text.to_owned())),
             false => Err("16 hexadecimal digits are wanted, as an earlier run printed".to_owned()),
+        }
+    }
+}
+
+/// What computing takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Computing {
+    Free,
+    /// The processor's time, times so much.
+    Measured(f64),
+}
+
+impl Computing {
+    const fn scale(self) -> Option<f64> {
+        match self {
+            Self::Free => None,
+            Self::Measured(scale) => Some(scale),
+        }
+    }
+}
+
+impl FromStr for Computing {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (word, scale) = text.split_once(':').unwrap_or((text, "1"));
+        match (word, scale.parse()) {
+            ("free", _) if text == word => Ok(Self::Free),
+            ("measured", Ok(scale)) if (0.001..=1e6).contains(&scale) => Ok(Self::Measured(scale)),
+            ("measured", _) => Err("the scale is a number from 0.001 to 1000000".to_owned()),
+            _ => Err("`free`, `measured` or `measured:SCALE` is wanted".to_owned()),
         }
     }
 }
@@ -139,7 +175,8 @@ pub(super) fn run(name: &str, arguments: &RdmaArguments) -> Result<Exit, Failure
     if let Some(seed) = given.seed {
         hosts.draw_from(seed);
     }
-    let order = Order::new(&hosts, given.hosts, !given.no_traffic, &commands);
+    let mut order = Order::new(&hosts, given.hosts, !given.no_traffic, &commands);
+    order.computing_scale = given.compute.and_then(Computing::scale);
     let wanted = Wanted {
         inspection: &given.inspection,
         links: given.links,
@@ -174,7 +211,11 @@ pub(super) fn rerun(order: &Order, arguments: &RerunArguments) -> Result<Exit, F
         force: false,
     };
     let outcome = carry_out(order, &order.commands(), &wanted)?;
-    let exit = finish(&outcome, Some((&former.digest, "in the directory")), false)?;
+    let place = match order.computing_scale {
+        Some(_) => "in the directory: computing was measured, which is another in each run",
+        None => "in the directory",
+    };
+    let exit = finish(&outcome, Some((&former.digest, place)), false)?;
     if exit == Exit::Fine {
         output::result(&format!(
             "\n  rerun    the same digest, {}\n",
@@ -203,12 +244,24 @@ fn check(arguments: &RdmaArguments) -> Result<(), Failure> {
         ("--stats", arguments.stats, counted),
         ("--require-rdma", arguments.require_rdma, counted),
     ];
-    match given.into_iter().find(|(_, is_given, _)| *is_given) {
-        Some((option, _, why)) => {
-            let title = format!("`{option}` means nothing with `--on`");
-            Err(Failure::new(title, why))
+    if let Some((option, _, why)) = given.into_iter().find(|(_, is_given, _)| *is_given) {
+        let title = format!("`{option}` means nothing with `--on`");
+        return Err(Failure::new(title, why));
+    }
+    let simulated = &arguments.simulated;
+    let of_equal_runs = [
+        ("--strict", simulated.strict),
+        ("--expect", simulated.expect.is_some()),
+        ("--why", simulated.inspection.repeats()),
+    ];
+    match of_equal_runs.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) if matches!(simulated.compute, Some(Computing::Measured(_))) => {
+            Err(Failure::new(
+                format!("`{option}` is for runs that are the same each time"),
+                "leave out `--compute measured`: what computing takes is another in each run",
+            ))
         }
-        None => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -242,7 +295,7 @@ fn carry_out(
         .map(|path| prepare(path, identity, wanted.force))
         .transpose()?;
     let interrupt = Interrupt::listen();
-    let commands = Commands::new(&order.on, commands, order.ranks, &interrupt)?;
+    let commands = Commands::new(order, commands, &interrupt)?;
 
     let started = Instant::now();
     let mut simulation = Simulation::new(hosts.config().clone());
@@ -267,9 +320,13 @@ fn carry_out(
     let summary = account.summary(&name);
     let digest = summary.digest.clone();
     output::note(&format!(
-        "{}: {:.3} us of simulated time, {messages} messages, digest {digest}\n",
+        "{}: {:.3} us of simulated time, {messages} messages, digest {digest}{}\n",
         order.on,
-        time as f64 / 1e6
+        time as f64 / 1e6,
+        match order.computing_scale {
+            Some(_) => ", computing measured: another in each run",
+            None => "",
+        }
     ));
     let subject = record::subject(&name, &typed);
     let mut said = String::new();
@@ -398,6 +455,25 @@ fn finish(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn computing_is_free_or_measured_times_a_number() {
+        assert_eq!("free".parse(), Ok(Computing::Free));
+        assert_eq!("measured".parse(), Ok(Computing::Measured(1.0)));
+        assert_eq!("measured:2.5".parse(), Ok(Computing::Measured(2.5)));
+        for wrong in [
+            "",
+            "free:1",
+            "measured:",
+            "measured:0",
+            "measured:-1",
+            "measured:nan",
+            "measured:2x",
+            "instructions",
+        ] {
+            assert!(wrong.parse::<Computing>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_digest_is_16_hexadecimal_digits() {

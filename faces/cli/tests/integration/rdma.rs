@@ -295,6 +295,29 @@ fn what_has_no_meaning_on_simulated_hosts_is_refused() {
             "16 hexadecimal digits",
         ),
         (
+            &[
+                "--on",
+                "sim:rnic-gen5",
+                "--compute",
+                "instructions",
+                "--",
+                "true",
+            ],
+            "`free`, `measured` or `measured:SCALE` is wanted",
+        ),
+        (
+            &[
+                "--on",
+                "sim:rnic-gen5",
+                "--compute",
+                "measured:0",
+                "--",
+                "true",
+            ],
+            "the scale is a number from 0.001 to 1000000",
+        ),
+        (&["--compute", "measured", "--", "true"], "--on"),
+        (
             &["--on", "sim:rnic-gen5", "--no-traffic", "--", "true"],
             "`--no-traffic` means nothing for `sim:rnic-gen5`",
         ),
@@ -416,6 +439,39 @@ fn a_strict_run_fails_where_another_warns() {
         "{said}"
     );
     assert_eq!(run(&["--strict"], &["true"]).1, Some(0));
+}
+
+#[test]
+fn a_run_whose_computing_is_measured_says_that_none_is_the_same() {
+    let folder = simulated_folder();
+    let on = ["rdma", "--on", "sim:rnic-gen5", "--compute", "measured:2"];
+    let run = |rest: &[&str]| ended(&folder, &[&on[..], rest].concat());
+    for [option, value] in [
+        ["--strict", ""],
+        ["--expect", "0123456789abcdef"],
+        ["--why", "slowest"],
+    ] {
+        let rest = [option, value, "--", "true"].into_iter();
+        let rest: Vec<&str> = rest.filter(|word| !word.is_empty()).collect();
+        let (_, code, said) = run(&rest);
+        assert_eq!(code, Some(1), "{said}");
+        let wanted = format!("error: `{option}` is for runs that are the same each time\n");
+        assert!(said.contains(&wanted), "{said}");
+    }
+    let (_, code, said) = run(&["--out", "left", "--", "true"]);
+    assert_eq!(code, Some(0), "{said}");
+    let end = ", computing measured: another in each run\n";
+    assert!(said.ends_with(end), "{said}");
+    // It is run again in the same way, and says why the digest may be another.
+    let summary = folder.join("left/summary.json");
+    let text = fs::read_to_string(&summary).unwrap();
+    let digest = said.trim_end_matches(end).rsplit(' ').next().unwrap();
+    fs::write(&summary, text.replace(digest, "0123456789abcdef")).unwrap();
+    let (_, code, said) = ended(&folder, &["rerun", "left"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains(end), "{said}");
+    let why = "in the directory: computing was measured, which is another in each run\n";
+    assert!(said.contains(why), "{said}");
 }
 
 #[test]
