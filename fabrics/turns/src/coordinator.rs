@@ -14,6 +14,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::hosts::HostAddresses;
 use crate::seat::{Reply, Request, TIME_MAX};
 use crate::waited::Told;
 use crate::world::{Outcome, Process, Thread, World};
@@ -47,6 +48,7 @@ const BIRTH_LIMIT: Duration = Duration::from_secs(10);
 pub struct Coordinator {
     listener: Listener,
     hosts: u32,
+    addresses: HostAddresses,
     expected: Vec<processes::Expected>,
     clients_min: u32,
     outside: Vec<i32>,
@@ -150,12 +152,18 @@ impl Coordinator {
         Ok(Self {
             listener: Listener::bind(path)?,
             hosts: hosts.max(1),
+            addresses: HostAddresses::default(),
             expected: Vec::new(),
             clients_min: 0,
             outside: Vec::new(),
             patience: PATIENCE,
             computing_ps_per_ns: 0,
         })
+    }
+
+    /// Says what addresses hosts have: those of a run that is alone, if nothing is said.
+    pub const fn set_addresses(&mut self, addresses: HostAddresses) {
+        self.addresses = addresses;
     }
 
     /// Has the run begin when this process, which was started for it, has become a client or ended.
@@ -205,6 +213,7 @@ impl Coordinator {
         let processes = Processes::new(
             self.listener,
             self.hosts,
+            self.addresses,
             self.expected,
             self.clients_min,
             self.computing_ps_per_ns,

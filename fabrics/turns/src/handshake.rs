@@ -2,6 +2,8 @@
 
 use std::ffi::OsStr;
 
+use crate::hosts::HostAddresses;
+
 /// Names the coordinator's socket to its clients.
 pub const SOCKET_VARIABLE: &str = "VIADUCT_SIMULATION";
 /// Says which host a client is on; without it a launcher's rank does.
@@ -15,11 +17,11 @@ pub const RANK_VARIABLES: [&str; 4] = [
 ];
 
 /// First in each packet: what this is, and the version of all that is shared.
-const MAGIC: u64 = u64::from_le_bytes(*b"vturns05");
+const MAGIC: u64 = u64::from_le_bytes(*b"vturns06");
 /// For a host that is not said.
 const NO_HOST: u32 = u32::MAX;
 const HELLO_BYTES: usize = 16;
-const WELCOME_BYTES: usize = 20;
+const WELCOME_BYTES: usize = 24;
 /// Room for either packet.
 pub(crate) const PACKET_BYTES_MAX: usize = 64;
 
@@ -85,6 +87,8 @@ impl Hello {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Welcome {
     pub(crate) host: u32,
+    /// Of all hosts.
+    pub(crate) addresses: HostAddresses,
     /// What a nanosecond of computing is charged; 0: it is free.
     pub(crate) computing_ps_per_ns: u64,
 }
@@ -94,7 +98,8 @@ impl Welcome {
         let mut bytes = [0; WELCOME_BYTES];
         bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.host.to_le_bytes());
-        bytes[12..].copy_from_slice(&self.computing_ps_per_ns.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.addresses.to_bits().to_le_bytes());
+        bytes[16..].copy_from_slice(&self.computing_ps_per_ns.to_le_bytes());
         bytes
     }
 
@@ -102,6 +107,7 @@ impl Welcome {
         let bytes = after_magic::<WELCOME_BYTES>(bytes)?;
         Some(Self {
             host: number_at(bytes, 8),
+            addresses: HostAddresses::from_bits(number_at(bytes, 12))?,
             computing_ps_per_ns: u64::from_le_bytes(*bytes.last_chunk()?),
         })
     }
@@ -143,6 +149,7 @@ mod tests {
         }
         let welcome = Welcome {
             host: 9,
+            addresses: HostAddresses::default(),
             computing_ps_per_ns: 1 << 40,
         };
         assert_eq!(Welcome::from_bytes(&welcome.to_bytes()), Some(welcome));

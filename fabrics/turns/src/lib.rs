@@ -70,7 +70,8 @@ pub use coordinator::{Coordinator, Ended, RunError, Stopper, Waiting};
 pub use handshake::{HOST_VARIABLE, RANK_VARIABLES, SOCKET_VARIABLE};
 pub use own::{
     NewThread, activity, await_memory, forget, give_while_computing, has_computed, here,
-    least_processor_ns, let_computing_go, local, show_time, start, tell_outside, watch_waits,
+    host_addresses, least_processor_ns, let_computing_go, local, show_time, start, tell_outside,
+    watch_waits,
 };
 pub use seat::{MESSAGE_BYTES_MAX, TIME_MAX};
 pub use table::{Table, symbol};

@@ -20,6 +20,7 @@ use viaduct_processes::socket;
 use crate::client::Client;
 use crate::computing;
 use crate::handshake::{Hello, PACKET_BYTES_MAX, SOCKET_VARIABLE, Welcome};
+use crate::hosts::HostAddresses;
 use crate::seat::{BELL_BYTES, Bell, PROCESS_BYTES, Reply, Request, SEATS, Seat, seen};
 use crate::table::{Sink, Table, VERSION};
 
@@ -40,6 +41,7 @@ struct Own {
     /// Keeps the bell.
     _bell: Segment,
     host: u32,
+    addresses: HostAddresses,
     coordinator: i32,
 }
 
@@ -128,6 +130,12 @@ pub fn local() -> Option<Client> {
     own().map(|_| Client::over(&TABLE))
 }
 
+/// The addresses of the hosts of this process's run, by the state in this shared object.
+#[must_use]
+pub fn host_addresses() -> HostAddresses {
+    own().map_or_else(HostAddresses::default, |own| own.addresses)
+}
+
 /// As [`local`], for what gives the turn: none, too, while this thread waits for it.
 #[must_use]
 pub fn here() -> Option<Client> {
@@ -181,6 +189,7 @@ fn connect(path: &std::path::Path, hello: Hello) -> io::Result<(Own, u64)> {
         bell,
         _bell: page,
         host: welcome.host,
+        addresses: welcome.addresses,
         coordinator,
     };
     Ok((own, welcome.computing_ps_per_ns))

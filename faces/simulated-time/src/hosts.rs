@@ -3,7 +3,8 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::ffi::CString;
 
-use viaduct_turns::hosts::{HOSTS_MAX, address};
+use viaduct_turns::host_addresses;
+use viaduct_turns::hosts::HOSTS_MAX;
 
 use crate::real::{self, set_errno};
 
@@ -27,7 +28,7 @@ unsafe fn numeric(name: *const c_char) -> Option<CString> {
     }
     // SAFETY: the caller's promise.
     let host = named(unsafe { CStr::from_ptr(name) }.to_bytes())?;
-    CString::new(address(host).to_string()).ok()
+    CString::new(host_addresses().of(host).to_string()).ok()
 }
 
 /// The name of the host that this process is on.

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use libc::{sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
-use viaduct_turns::{Client, Waited, here, hosts};
+use viaduct_turns::{Client, Waited, here, host_addresses};
 
 use crate::clocks::after;
 use crate::real::{self, errno, set_errno};
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn bind(
         && (v4.is_unspecified() || v4 == Ipv4Addr::LOCALHOST)
         && wanted.fits(descriptor)
     {
-        let own = wanted.at(hosts::address(client.host()));
+        let own = wanted.at(host_addresses().of(client.host()));
         let (address, length) = own.parts();
         // SAFETY: the address lives until the call returns.
         return unsafe { real::bind(descriptor, address, length) };
@@ -177,14 +177,14 @@ pub unsafe extern "C" fn connect(
         if v4 == Ipv4Addr::LOCALHOST {
             // This host, if it listens there; or else what is outside of the simulation.
             bind_to_own(client, descriptor, wanted);
-            let own = wanted.at(hosts::address(client.host()));
+            let own = wanted.at(host_addresses().of(client.host()));
             let (own, own_length) = own.parts();
             // SAFETY: the address lives until the call returns.
             let result = unsafe { real::connect(descriptor, own, own_length) };
             if result == 0 || errno() != libc::ECONNREFUSED {
                 return result;
             }
-        } else if hosts::is_host(v4) {
+        } else if host_addresses().contains(v4) {
             bind_to_own(client, descriptor, wanted);
             return connect_host(client, descriptor, address, length);
         }
@@ -198,7 +198,7 @@ fn bind_to_own(client: Client, descriptor: c_int, peer: Internet) {
     let error = errno();
     let is_free = own_address(descriptor).and_then(|own| own.v4());
     if is_free.is_some_and(|own| own.is_unspecified()) {
-        let own = peer.with_any_port().at(hosts::address(client.host()));
+        let own = peer.with_any_port().at(host_addresses().of(client.host()));
         let (address, length) = own.parts();
         let one: c_int = 1;
         // SAFETY: the number and the address live until the calls return. A port is chosen when the

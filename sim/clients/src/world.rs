@@ -9,7 +9,8 @@ use viaduct_engine::Time;
 use viaduct_programs::outside::{Deputy, Owner};
 use viaduct_programs::verbs::{Context, Error, errno};
 use viaduct_programs::{Simulation, SimulationError};
-use viaduct_turns::{Outcome, Process, Thread, World, hosts};
+use viaduct_turns::hosts::HostAddresses;
+use viaduct_turns::{Outcome, Process, Thread, World};
 
 use viaduct_provider::Provider as _;
 
@@ -104,11 +105,11 @@ fn time(picoseconds: u64) -> Time {
 }
 
 impl<'a> Clients<'a> {
-    /// With no client yet.
+    /// With no client yet; the hosts have these addresses for them.
     #[must_use]
-    pub fn new(simulation: &'a mut Simulation) -> Self {
+    pub fn new(simulation: &'a mut Simulation, addresses: HostAddresses) -> Self {
         let memories = Arc::<Memories>::default();
-        simulation.set_addresses(hosts::address);
+        simulation.set_addresses(addresses.of(0));
         simulation.set_memory_elsewhere(Arc::clone(&memories) as _);
         Self {
             simulation,

@@ -51,8 +51,9 @@ pub(crate) struct Hosted {
     pub(crate) is_driven: bool,
     /// Waits for a time alone, since a stack waited for one last.
     pub(crate) quiet_waits: u32,
-    /// Of a host's first RDMA adapter, in its GID, if somebody has said so.
-    pub(crate) address_of: Option<fn(u32) -> Ipv4Addr>,
+    /// Of the first host's first RDMA adapter, in its GID, if somebody has said so; those of the
+    /// other hosts follow.
+    pub(crate) first_address: Option<Ipv4Addr>,
     /// VIs that an event concerned; kept to be used again.
     touched: Vec<ViHandle>,
 }
@@ -101,7 +102,7 @@ impl Hosted {
             wake_at: None,
             is_watching: false,
             is_driven: false,
-            address_of: None,
+            first_address: None,
             quiet_waits: 0,
             touched: Vec::new(),
         }

@@ -48,10 +48,11 @@ impl Simulation {
         }
     }
 
-    /// What addresses hosts have for programs that run elsewhere, which have sockets there, and
-    /// find a host's first adapter: before any of them has opened it.
-    pub fn set_addresses(&self, address_of: fn(u32) -> Ipv4Addr) {
-        self.lock().programs.address_of = Some(address_of);
+    /// What address the first host has for programs that run elsewhere, which have sockets there,
+    /// and find a host's first adapter; those of the others follow it. Before any has opened its
+    /// adapter.
+    pub fn set_addresses(&self, first: Ipv4Addr) {
+        self.lock().programs.first_address = Some(first);
     }
 
     /// A new deputy on a host; none if the host is dead. From now on no program waits in place:

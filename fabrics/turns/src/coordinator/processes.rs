@@ -10,6 +10,7 @@ use rustix::process::{Pid, PidfdFlags};
 
 use super::listener::{Connected, Listener};
 use crate::handshake::Welcome;
+use crate::hosts::HostAddresses;
 use crate::seat::{Bell, MESSAGE_BYTES_MAX, Post, Request, SEATS, Seat};
 use crate::world::{Process, Thread};
 
@@ -86,6 +87,7 @@ struct Client {
 pub(super) struct Processes {
     listener: Listener,
     hosts: u32,
+    addresses: HostAddresses,
     expected: Vec<Expected>,
     clients_min: u32,
     computing_ps_per_ns: u64,
@@ -104,6 +106,7 @@ impl Processes {
     pub(super) fn new(
         listener: Listener,
         hosts: u32,
+        addresses: HostAddresses,
         expected: Vec<Expected>,
         clients_min: u32,
         computing_ps_per_ns: u64,
@@ -111,6 +114,7 @@ impl Processes {
         Self {
             listener,
             hosts,
+            addresses,
             expected,
             clients_min,
             computing_ps_per_ns,
@@ -197,6 +201,7 @@ impl Processes {
             let watched = self.listener.watch(pidfd)?;
             let welcome = Welcome {
                 host,
+                addresses: self.addresses,
                 computing_ps_per_ns: self.computing_ps_per_ns,
             };
             if connected.welcome(welcome, self.listener.page()).is_err() {

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use viaduct_clients::Clients;
 use viaduct_processes::signals;
 use viaduct_programs::Simulation;
+use viaduct_turns::hosts::Claim;
 use viaduct_turns::{
     Coordinator, HOST_VARIABLE, RunError, SOCKET_VARIABLE, Stopper, pin_to_one_core,
 };
@@ -110,6 +111,10 @@ impl<'a> Commands<'a> {
         let mut coordinator = Coordinator::bind(&socket, simulation.hosts())
             .map_err(|error| Failure::plain(format!("no socket for clients: {error}")))?;
         coordinator.count_computing(self.computing_ps_per_ns);
+        let claim = Claim::new()
+            .map_err(|error| Failure::plain(format!("no addresses for hosts: {error}")))?;
+        let addresses = claim.addresses();
+        coordinator.set_addresses(addresses);
         // Where the system does not let us, switches take longer, and that is all.
         let _ = pin_to_one_core();
         let mut children = Children::of(audience);
@@ -134,7 +139,7 @@ impl<'a> Commands<'a> {
             coordinator.expect_clients(ranks);
         }
         let stopping = Stopping::listen(self.interrupt.clone(), coordinator.stopper());
-        let mut clients = Clients::new(simulation);
+        let mut clients = Clients::new(simulation, addresses);
         let ended = coordinator.run(&mut clients);
         stopping.end();
         drop(folder);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
+use std::thread;
 
 use crate::support::{Folder, text};
 
@@ -472,6 +473,43 @@ fn a_run_whose_computing_is_measured_says_that_none_is_the_same() {
     assert!(said.contains(end), "{said}");
     let why = "in the directory: computing was measured, which is another in each run\n";
     assert!(said.contains(why), "{said}");
+}
+
+#[test]
+fn runs_at_the_same_time_have_other_addresses() {
+    let folder = simulated_folder();
+    fs::create_dir(folder.join("met")).unwrap();
+    // A process that takes part, and leaves when another run has one, too: what it is told of its
+    // addresses is behind the number of its host.
+    let script = "import os, socket, struct, time\n\
+                  peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n\
+                  peer.connect(os.environ['VIADUCT_SIMULATION'])\n\
+                  peer.send(b'vturns06' + struct.pack('<II', 0, 0))\n\
+                  network = peer.recv(64)[12]\n\
+                  open(f'met/{network}', 'x')\n\
+                  end = time.monotonic() + 60\n\
+                  while len(os.listdir('met')) < 2 and time.monotonic() < end:\n    \
+                      time.sleep(0.01)\n";
+    let run = || {
+        let on = [
+            "rdma",
+            "--on",
+            "sim:rnic-gen5",
+            "--",
+            "python3",
+            "-c",
+            script,
+        ];
+        ended(&folder, &on)
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(run);
+        for (_, code, said) in [run(), other.join().unwrap()] {
+            assert_eq!(code, Some(0), "{said}");
+        }
+    });
+    let met = fs::read_dir(folder.join("met")).unwrap().count();
+    assert_eq!(met, 2);
 }
 
 #[test]

@@ -3,9 +3,12 @@
 use std::io::Write;
 use std::net::TcpListener;
 use std::process::Command;
+use std::sync::Barrier;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use viaduct_turns::{RunError, SOCKET_VARIABLE};
+use viaduct_turns::hosts::Claim;
+use viaduct_turns::{Coordinator, RunError, SOCKET_VARIABLE};
 
 use crate::run::{each_time, library, once, program};
 
@@ -98,6 +101,29 @@ fn hosts_use_one_port_each() {
 }
 
 #[test]
+fn runs_at_the_same_time_do_not_meet() {
+    let program = program("host");
+    let both = Barrier::new(2);
+    let run = || {
+        let claim = Claim::new().unwrap();
+        both.wait();
+        let hosts: [&[&str]; 2] = [&["server", "5007"], &["client", "host0", "5007"]];
+        let set = |coordinator: &mut Coordinator| coordinator.set_addresses(claim.addresses());
+        let (result, ended) = once(&program, &hosts, set);
+        assert!(ended.iter().all(|(well, _)| *well), "{result:?} {ended:?}");
+        for (host, (_, printed)) in (0..).zip(&ended) {
+            let peer = format!("peer {}\n", claim.addresses().of(1 - host));
+            assert!(printed.contains(&peer), "no {peer}in {printed}");
+        }
+        claim.addresses()
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(run);
+        assert_ne!(run(), other.join().unwrap());
+    });
+}
+
+#[test]
 fn waits_on_many_descriptors_and_for_children() {
     let wanted = "poll 3000225\n\
                   ppoll 2725\n\
@@ -168,9 +194,9 @@ fn other_libraries_find_the_state() {
 fn time_stands_while_something_outside_can_answer() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
-    let service = std::thread::spawn(move || {
+    let service = thread::spawn(move || {
         let (mut peer, _) = listener.accept().unwrap();
-        std::thread::sleep(Duration::from_millis(300));
+        thread::sleep(Duration::from_millis(300));
         peer.write_all(b"y").unwrap();
     });
     let (result, ended) = once(&program("host"), &[&["outside", &port]], |_| {});

@@ -13,6 +13,7 @@ use std::thread::{self, JoinHandle};
 use viaduct_c_programs::run;
 use viaduct_clients::Clients;
 use viaduct_programs::Simulation;
+use viaduct_turns::hosts::HostAddresses;
 use viaduct_turns::{Coordinator, HOST_VARIABLE, SOCKET_VARIABLE, pin_to_one_core};
 
 use crate::support;
@@ -95,7 +96,7 @@ pub(crate) fn on(model: &str, commands: Vec<Command>) -> Ran {
         let errors = read(child.stderr.take().unwrap());
         running.push((child, out, errors));
     }
-    let mut clients = Clients::new(&mut simulation);
+    let mut clients = Clients::new(&mut simulation, HostAddresses::default());
     let ended = coordinator.run(&mut clients);
     if ended.is_err() {
         for (child, ..) in &mut running {

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use viaduct_calls::Line;
 use viaduct_clients::Clients;
 use viaduct_programs::Simulation;
+use viaduct_turns::hosts::HostAddresses;
 use viaduct_turns::{Outcome, Process, Thread, World as _};
 
 /// What a thread says when it gives its turn back.
@@ -103,7 +104,7 @@ pub(crate) fn run(simulation: Simulation, programs: Vec<Program>) -> Ran {
 
 /// The same on hosts that are named.
 pub(crate) fn run_on(mut simulation: Simulation, programs: Vec<(u32, Program)>) -> Ran {
-    let mut clients = Clients::new(&mut simulation);
+    let mut clients = Clients::new(&mut simulation, HostAddresses::default());
     let (mut written, mut rung) = (Vec::new(), Vec::new());
     std::thread::scope(|scope| {
         let mut members = Vec::new();

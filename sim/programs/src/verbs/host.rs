@@ -139,8 +139,9 @@ impl Hosted {
     /// The adapter of a host, which knows what time it is.
     pub(crate) fn adapter(cluster: &mut Cluster, host: u32) -> &mut Adapter {
         let (now, hosts) = (cluster.now(), cluster.place_count());
-        let said = match (cluster.programs.address_of, cluster.config.adapter_at(host)) {
-            (Some(address_of), (number, 0)) => Some(address_of(number)),
+        let first = cluster.programs.first_address;
+        let said = match (first, cluster.config.adapter_at(host)) {
+            (Some(first), (number, 0)) => Some(Ipv4Addr::from_bits(first.to_bits() + number)),
             _ => None,
         };
         let verbs = &mut cluster.programs.host(host).verbs;
