@@ -17,12 +17,14 @@ const LARGE_RANKS: u32 = 1 << 20;
 const EVENTS_PER_S: f64 = 5.0 * 1.3e6;
 const MEMORY_MB: f64 = 200.0;
 const ALL_TO_ALL_S: f64 = 1.0;
+const BYTES_AN_OPERATION: f64 = 48.0;
 
 /// One collective, made and carried out.
 struct Carried {
     replay_s: f64,
     whole_s: f64,
     events: u64,
+    operations: usize,
     /// Of the graph, and of the simulation beside it.
     bytes: usize,
 }
@@ -37,13 +39,15 @@ fn carry_out(request: &Request) -> Result<Carried, Box<dyn Error>> {
         replay_s: whole_s - made,
         whole_s,
         events: outcome.events,
+        operations: graph.len(),
         bytes: graph.state_bytes() + outcome.state_bytes,
     })
 }
 
 /// All of it.
 pub(crate) fn measure(repeat: usize) -> Vec<Row> {
-    let [mut speed, mut memory, mut all_to_all, mut large] = [const { Samples::EMPTY }; 4];
+    let [mut speed, mut memory, mut all_to_all] = [const { Samples::EMPTY }; 3];
+    let [mut large, mut an_operation] = [const { Samples::EMPTY }; 2];
     let mut run = || -> Result<(), Box<dyn Error>> {
         for _ in 0..repeat {
             let barrier = Request::usual(Collective::Barrier, BARRIER_RANKS, 0);
@@ -54,7 +58,9 @@ pub(crate) fn measure(repeat: usize) -> Vec<Row> {
             all_to_all.add(carry_out(&exchange)?.whole_s);
         }
         let barrier = Request::usual(Collective::Barrier, LARGE_RANKS, 0);
-        large.add(carry_out(&barrier)?.whole_s);
+        let carried = carry_out(&barrier)?;
+        large.add(carried.whole_s);
+        an_operation.add(carried.bytes as f64 / carried.operations as f64);
         Ok(())
     };
     if let Err(error) = run() {
@@ -84,6 +90,12 @@ pub(crate) fn measure(repeat: usize) -> Vec<Row> {
             "s",
             Target::None,
             &large,
+        ),
+        Row::new(
+            "of it, memory of the graph and of what carries it out, an operation",
+            "B",
+            Target::AtMost(BYTES_AN_OPERATION),
+            &an_operation,
         ),
     ]
 }

@@ -14,6 +14,7 @@ mod graphs;
 mod hold;
 mod programs;
 mod protocol;
+mod rings;
 mod simgrid;
 mod studies;
 mod sweeps;
@@ -39,9 +40,9 @@ usage: viaduct-bench [--viaduct PATH] [--only GROUP] [--repeat N] [--out DIR]
        viaduct-bench transports [...]  two processes on one machine: the floor and the peers
 
   --viaduct PATH  the command to measure (default target/release/viaduct)
-  --only GROUP    hold, study, ideal, load, heavy, bursts, congestion, programs, calls,
-                  graphs, endpoints, verbs, clients, contention, sweep, scale, million or
-                  start
+  --only GROUP    hold, study, ideal, load, heavy, bursts, congestion, rings, programs,
+                  calls, graphs, endpoints, verbs, clients, contention, sweep, scale,
+                  million or start
   --repeat N      measurements of each quantity (default 5)
   --out DIR       where the JSON goes (default bench/results)";
 
@@ -55,6 +56,7 @@ const GROUPS: &[&str] = &[
     "heavy",
     "bursts",
     "congestion",
+    "rings",
     "programs",
     "calls",
     "graphs",
@@ -209,6 +211,7 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
             "heavy" => studies::heavy(&viaduct, simgrid.as_ref(), repeat),
             "bursts" => bursts::measure(&viaduct, simgrid.as_ref(), &options.out, repeat),
             "congestion" => congestion::measure(&viaduct, &options.out, repeat),
+            "rings" => rings::measure(&viaduct, &options.out, repeat),
             "programs" => programs::measure(repeat),
             "calls" => calls::measure(&options.viaduct, repeat),
             "graphs" => graphs::measure(repeat),

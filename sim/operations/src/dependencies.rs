@@ -52,6 +52,13 @@ impl Dependencies {
         }
     }
 
+    /// A number for a free operation, which needs no count any more. From the first that is kept
+    /// there on, [`Self::is_free`] says nothing of it.
+    #[inline]
+    pub(crate) fn word(&mut self, id: OperationId) -> &mut u32 {
+        &mut self.open[id as usize]
+    }
+
     /// Asks for what an operation, and those behind it, wait for.
     #[inline]
     pub(crate) fn prefetch(&self, id: OperationId) {

@@ -619,11 +619,24 @@ impl Builder {
         while self.rank() < self.ranks {
             self.next_rank();
         }
-        self.graph
+        self.finish_here()
     }
 
     /// The graph of those ranks that had a turn.
-    pub(crate) fn finish_here(self) -> Graph {
+    pub(crate) fn finish_here(mut self) -> Graph {
+        // Lists double when they are full: a large graph would keep room that nobody uses.
+        let Graph {
+            first,
+            kept,
+            waiters,
+            lines,
+            labels,
+            ..
+        } = &mut self.graph;
+        kept.shrink_to_fit();
+        for numbers in [first, waiters, lines, labels] {
+            numbers.shrink_to_fit();
+        }
         self.graph
     }
 

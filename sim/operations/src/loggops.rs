@@ -234,8 +234,6 @@ struct Replay<'a> {
     newest: Option<Chain>,
     /// By host: chains of what tries again.
     again: Vec<Vec<Chain>>,
-    /// The next of a run.
-    next: Vec<u32>,
     hosts: Hosts,
     dependencies: Dependencies,
     matching: Matching,
@@ -275,7 +273,6 @@ pub fn replay(graph: &Graph, parameters: &Parameters) -> Result<Outcome, ReplayE
         free_run: NONE,
         newest: None,
         again: vec![Vec::new(); ranks as usize],
-        next: vec![0; graph.len()],
         hosts: Hosts {
             processors: vec![Time::ZERO; ranks as usize * per_host.0],
             adapters: vec![[Time::ZERO; 2]; ranks as usize * per_host.1],
@@ -341,7 +338,6 @@ impl Replay<'_> {
             let id = self.runs[place as usize].head & !MESSAGE;
             self.graph.prefetch(id);
             self.dependencies.prefetch(id);
-            prefetch(&raw const self.next[id as usize]);
         }
         if let Some(place) = self.queue.upcoming(named) {
             let Run { head, rank, .. } = self.runs[place as usize];
@@ -389,7 +385,7 @@ impl Replay<'_> {
             let (head, rank) = (last.head, last.rank);
             if self.class(rank, head) == class {
                 let last = &mut self.runs[chain.last as usize];
-                self.next[last.tail as usize] = run.head & !MESSAGE;
+                *self.dependencies.word(last.tail) = run.head & !MESSAGE;
                 last.tail = run.tail;
                 if last.rank != run.rank {
                     last.rank = SEVERAL;
@@ -486,7 +482,7 @@ impl Replay<'_> {
                 self.put(free, rest, class, self.lanes.again);
                 return;
             }
-            let next = self.next[id as usize];
+            let next = *self.dependencies.word(id);
             if class.is_message {
                 let sender = match run.rank {
                     SEVERAL => self.graph.rank_of(id),
@@ -604,6 +600,11 @@ impl Replay<'_> {
         let ends = self.hosts.processors.chunks(self.hosts.per_host.0);
         let ends = ends.map(|of_host| of_host.iter().copied().max().unwrap_or(Time::ZERO));
         let left = graph.len() as u64 - self.ended;
+        let again = self.again.iter().map(|of_host| of_host.capacity());
+        let again = again.sum::<usize>() * size_of::<Chain>();
+        let times = self.hosts.processors.capacity()
+            + self.hosts.adapters.capacity() * 2
+            + self.earliest.capacity();
         Outcome {
             ends: ends.collect(),
             messages: self.messages,
@@ -615,7 +616,8 @@ impl Replay<'_> {
                 + self.dependencies.state_bytes()
                 + self.runs.capacity() * size_of::<Run>()
                 + self.again.capacity() * size_of::<Vec<Chain>>()
-                + self.next.capacity() * size_of::<u32>(),
+                + again
+                + times * size_of::<Time>(),
         }
     }
 }

@@ -70,6 +70,9 @@ impl RunRecord {
     }
 }
 
+/// The key that says between how many ranks a program runs.
+pub(crate) const RANKS: &str = "traffic.ranks";
+
 /// What is published for a cell of which nobody asks.
 static NOTHING: Published = Published {
     figures: std::collections::BTreeMap::new(),
@@ -132,6 +135,20 @@ impl<'a> CellRecord<'a> {
             None if self.is_unstable() => Status::Unstable,
             None => Status::Done,
         }
+    }
+
+    /// How many times as fast all operations are as between one rank, with all else the same.
+    pub(crate) fn speed_up(&self, cells: &[CellRecord<'_>]) -> Option<f64> {
+        let is_alone = |other: &&CellRecord<'_>| {
+            let mut pairs = other.set.iter().zip(self.set);
+            let is_alone = |(key, value): &(String, String)| key == RANKS && value == "1";
+            other.set.iter().any(is_alone) && pairs.all(|(one, two)| one.0 == RANKS || one == two)
+        };
+        let makespan = |cell: &CellRecord<'_>| cell.application(|it| it.makespan_us);
+        let alone = makespan(cells.iter().find(is_alone)?)?;
+        makespan(self)
+            .filter(|own| *own > 0.0)
+            .map(|own| alone / own)
     }
 
     /// The mean of a number of the application that its runs carried out, if they did.

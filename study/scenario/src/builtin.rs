@@ -77,7 +77,7 @@ pub(crate) const NETWORKS: [(&str, &str); 8] = [
 ];
 
 /// Studies: name, text.
-pub(crate) const STUDIES: [(&str, &str); 7] = [
+pub(crate) const STUDIES: [(&str, &str); 8] = [
     (
         "torus-1024",
         include_str!("../../../studies/torus-1024.toml"),
@@ -95,6 +95,7 @@ pub(crate) const STUDIES: [(&str, &str); 7] = [
         "bus-contention",
         include_str!("../../../studies/bus-contention.toml"),
     ),
+    ("speed-up", include_str!("../../../studies/speed-up.toml")),
     (
         "torus-million",
         include_str!("../../../studies/torus-million.toml"),

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use viaduct_engine::{Stream, StreamKey, Time};
-use viaduct_operations::goal::parse_text;
+use viaduct_operations::collective::{Collective, Request, graph};
+use viaduct_operations::goal::{parse_text, read_binary, write_binary};
 use viaduct_operations::loggops::{Parameters, ReplayError, replay};
 use viaduct_operations::{
     ANY, After, Builder, Dependencies, Graph, Kind, Matching, Misfits, Operation,
@@ -588,4 +589,27 @@ fn what_takes_too_long_is_refused() {
         replay(&graph, &Parameters::default()).err(),
         Some(ReplayError::TooLong)
     );
+}
+
+#[test]
+fn an_operation_takes_at_most_48_bytes_carried_out() {
+    for (collective, ranks) in [
+        (Collective::Barrier, 1 << 16),
+        (Collective::AllReduce, 200),
+        (Collective::AllToAll, 300),
+    ] {
+        let made = graph(&Request::usual(collective, ranks, 1 << 20)).expect("it is right");
+        let mut file = Vec::new();
+        write_binary(&made, &mut file).expect("memory is enough");
+        let read = read_binary(&mut std::io::Cursor::new(file)).expect("it is right");
+        for graph in [made, read] {
+            let outcome = replay(&graph, &Parameters::default()).expect("it is right");
+            assert_eq!(outcome.stalled, None);
+            let bytes = (graph.state_bytes() + outcome.state_bytes) as f64 / graph.len() as f64;
+            assert!(
+                bytes <= 48.0,
+                "{collective} of {ranks} ranks: {bytes} an operation"
+            );
+        }
+    }
 }

@@ -7,7 +7,7 @@ use viaduct_plot::{
 use viaduct_scenario::{axis_number, axis_unit};
 
 use crate::outcome::{FigureRole, StudyOutcome};
-use crate::record::{CellRecord, Look};
+use crate::record::{CellRecord, Look, RANKS};
 use crate::shown::chosen;
 
 /// Lines of one picture: there are eight colours and four kinds of dashes, and a legend.
@@ -16,6 +16,16 @@ const LINES_MAX: usize = 12;
 /// A range of values beyond which small ones would lie on one another: along, and up.
 const LINEAR_MAX: (f64, f64) = (20.0, 40.0);
 
+/// What is particular about a quantity.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kind {
+    Usual,
+    /// It grows with the length of the run where more is offered than carried.
+    Latency,
+    /// At best it is as large as the swept number of ranks.
+    SpeedUp,
+}
+
 /// A quantity over the swept key.
 struct Quantity {
     file: &'static str,
@@ -23,30 +33,39 @@ struct Quantity {
     axis: &'static str,
     /// Of published figures of it.
     path: Option<&'static str>,
-    /// Whether it grows with the length of the run where more is offered than carried.
-    is_latency: bool,
-    of: fn(&CellRecord<'_>) -> Option<f64>,
+    kind: Kind,
+    /// Of a cell, among all of them.
+    of: fn(&CellRecord<'_>, &[CellRecord<'_>]) -> Option<f64>,
     /// Half of its 95 % interval.
     half_width: fn(&CellRecord<'_>) -> Option<f64>,
 }
 
-const QUANTITIES: [Quantity; 7] = [
+const QUANTITIES: [Quantity; 8] = [
     Quantity {
         file: "all-operations.svg",
         title: "until all operations have ended",
         axis: "all operations, us",
         path: Some("application.makespan_us"),
-        is_latency: false,
-        of: |cell| cell.application(|it| it.makespan_us),
+        kind: Kind::Usual,
+        of: |cell, _| cell.application(|it| it.makespan_us),
         half_width: |cell| cell.half_width(|run| Some(run.application.as_ref()?.makespan_us)),
+    },
+    Quantity {
+        file: "speed-up.svg",
+        title: "speed-up over one rank",
+        axis: "speed-up",
+        path: None,
+        kind: Kind::SpeedUp,
+        of: |cell, cells| cell.speed_up(cells),
+        half_width: |_| None,
     },
     Quantity {
         file: "bus-bandwidth.svg",
         title: "bus bandwidth",
         axis: "bus bandwidth, GB/s",
         path: Some("application.collective.bus_bandwidth_gb_per_s"),
-        is_latency: false,
-        of: |cell| cell.collective(|it| it.bus_bandwidth_gb_per_s),
+        kind: Kind::Usual,
+        of: |cell, _| cell.collective(|it| it.bus_bandwidth_gb_per_s),
         half_width: |cell| cell.half_width(bus_bandwidth),
     },
     Quantity {
@@ -54,8 +73,8 @@ const QUANTITIES: [Quantity; 7] = [
         title: "mean latency",
         axis: "mean latency, us",
         path: Some("latency_us.mean"),
-        is_latency: true,
-        of: |cell| cell.mean_us.map(|spread| spread.mean),
+        kind: Kind::Latency,
+        of: |cell, _| cell.mean_us.map(|spread| spread.mean),
         half_width: |cell| cell.mean_us.and_then(|spread| spread.ci95),
     },
     Quantity {
@@ -63,8 +82,8 @@ const QUANTITIES: [Quantity; 7] = [
         title: "99 % of latencies",
         axis: "p99 latency, us",
         path: Some("latency_us.p99"),
-        is_latency: true,
-        of: |cell| cell.mean(|run| run.latency_us.p99),
+        kind: Kind::Latency,
+        of: |cell, _| cell.mean(|run| run.latency_us.p99),
         half_width: |cell| cell.half_width(|run| run.latency_us.p99),
     },
     Quantity {
@@ -72,8 +91,8 @@ const QUANTITIES: [Quantity; 7] = [
         title: "messages carried",
         axis: "messages/s carried by all hosts",
         path: None,
-        is_latency: false,
-        of: |cell| cell.mean(|run| run.carried_messages_per_s),
+        kind: Kind::Usual,
+        of: |cell, _| cell.mean(|run| run.carried_messages_per_s),
         half_width: |cell| cell.half_width(|run| run.carried_messages_per_s),
     },
     Quantity {
@@ -81,8 +100,8 @@ const QUANTITIES: [Quantity; 7] = [
         title: "busiest link",
         axis: "busiest link, % busy",
         path: None,
-        is_latency: false,
-        of: |cell| cell.busiest_link().map(|share| share * 100.0),
+        kind: Kind::Usual,
+        of: |cell, _| cell.busiest_link().map(|share| share * 100.0),
         half_width: |cell| {
             let busiest = |run: &crate::Summary| Some(run.busiest_links()?.utilisation_max);
             cell.half_width(busiest).map(|share| share * 100.0)
@@ -93,8 +112,8 @@ const QUANTITIES: [Quantity; 7] = [
         title: "messages dropped",
         axis: "messages dropped, %",
         path: None,
-        is_latency: false,
-        of: |cell| cell.dropped_fraction().map(|share| share * 100.0),
+        kind: Kind::Usual,
+        of: |cell, _| cell.dropped_fraction().map(|share| share * 100.0),
         half_width: |cell| {
             let dropped = |run: &crate::Summary| Some(run.dropped_fraction());
             cell.half_width(dropped).map(|share| share * 100.0)
@@ -140,7 +159,10 @@ pub(crate) fn curves(cells: &[CellRecord<'_>], study: &str, look: Look) -> Vec<C
     let Some(ruler) = Ruler::of_cells(cells) else {
         return Vec::new();
     };
-    let drawn = QUANTITIES.iter().filter_map(|quantity| {
+    let over_ranks = cells.iter().any(|cell| cell.set[ruler.key].0 == RANKS);
+    let quantities = QUANTITIES.iter();
+    let quantities = quantities.filter(|it| it.kind != Kind::SpeedUp || over_ranks);
+    let drawn = quantities.filter_map(|quantity| {
         let (chart, marks) = ruler.chart(cells, quantity, study, look);
         // Nothing was dropped anywhere: that is no curve.
         let points = chart.series.iter().flat_map(|series| &series.points);
@@ -255,8 +277,10 @@ impl Ruler {
                 lines.push(Vec::new());
                 lines.len() - 1
             });
-            let is_withheld = look == Look::Sweep && quantity.is_latency && cell.is_unstable();
-            if let (Some(x), Some(y), false) = (self.place(cell), (quantity.of)(cell), is_withheld)
+            let is_latency = quantity.kind == Kind::Latency;
+            let is_withheld = look == Look::Sweep && is_latency && cell.is_unstable();
+            if let (Some(x), Some(y), false) =
+                (self.place(cell), (quantity.of)(cell, cells), is_withheld)
             {
                 lines[number].push(Point {
                     x,
@@ -303,9 +327,14 @@ impl Ruler {
         self.add_published(cells, quantity, (&mut series, &mut marks));
         let heights = series.iter().flat_map(|series| &series.points);
         let scale = match is_wide(heights.map(|point| point.1), LINEAR_MAX.1) {
+            // As along, so that the best there can be is a straight line.
+            _ if quantity.kind == Kind::SpeedUp => self.axis.scale,
             true => Scale::Decimal,
             false => Scale::Linear,
         };
+        if quantity.kind == Kind::SpeedUp && series.iter().any(|line| !line.points.is_empty()) {
+            add_best(&mut series, &mut marks);
+        }
         if scale == Scale::Decimal {
             // Zero has a place of its own there, far below.
             marks.intervals.retain(|interval| interval.low > 0.0);
@@ -348,6 +377,20 @@ impl Ruler {
             points: published,
         });
     }
+}
+
+/// Adds the line of a speed-up that is as large as the number of ranks.
+fn add_best(series: &mut Vec<Series>, marks: &mut Marks) {
+    let ranks = series.iter().flat_map(|line| &line.points).map(|it| it.0);
+    let mut ranks: Vec<f64> = ranks.collect();
+    ranks.sort_by(f64::total_cmp);
+    ranks.dedup();
+    marks.looks = vec![LineLook::MarkedLine; series.len()];
+    marks.looks.push(LineLook::Line);
+    series.push(Series {
+        name: "as many times as ranks".to_owned(),
+        points: ranks.into_iter().map(|rank| (rank, rank)).collect(),
+    });
 }
 
 /// Whether no value is below zero, and the largest is so many times the smallest above zero.
@@ -432,5 +475,42 @@ mod tests {
         assert_eq!(points(Look::Sweep, "latency-mean.svg"), (2, 0));
         assert_eq!(points(Look::Run, "latency-mean.svg"), (3, 1));
         assert_eq!(points(Look::Sweep, "carried.svg"), (3, 1));
+    }
+
+    #[test]
+    fn a_speed_up_is_drawn_over_ranks_beside_the_best_there_can_be() {
+        let mut outcome = sample::grid();
+        let alone = outcome.cells.swap_remove(0);
+        let cell = |key: &str, value: &str, makespan_us: f64| {
+            let mut cell = alone.clone();
+            cell.set = vec![(key.to_owned(), value.to_owned())];
+            if key != "traffic.bytes" {
+                cell.set
+                    .push(("traffic.bytes".to_owned(), "1 B".to_owned()));
+            }
+            cell.runs[0].summary_mut().application = Some(crate::ApplicationSummary {
+                makespan_us,
+                ..crate::ApplicationSummary::default()
+            });
+            cell
+        };
+        let times = [("1", 90.0), ("4", 30.0), ("32", 9.0)];
+        outcome.cells = times.map(|(ranks, time)| cell(RANKS, ranks, time)).to_vec();
+        let drawn = |outcome: &StudyOutcome| {
+            let cells: Vec<_> = outcome.cells.iter().map(|cell| cell.record()).collect();
+            let mut drawn = curves(&cells, "x", Look::Sweep).into_iter();
+            drawn.find(|curve| curve.file == "speed-up.svg")
+        };
+        let curve = drawn(&outcome).unwrap();
+        let lines = curve.chart.series.iter().map(|line| line.points.clone());
+        let ours = vec![(1.0, 1.0), (4.0, 3.0), (32.0, 10.0)];
+        let best = vec![(1.0, 1.0), (4.0, 4.0), (32.0, 32.0)];
+        assert_eq!(lines.collect::<Vec<_>>(), [ours, best]);
+        assert_eq!(curve.chart.y.scale, curve.chart.x.scale);
+        // Over another key nobody knows the best.
+        let mut bytes = vec![cell("traffic.bytes", "1 B", 1.0)];
+        bytes.push(cell("traffic.bytes", "2 B", 2.0));
+        outcome.cells = bytes;
+        assert!(drawn(&outcome).is_none());
     }
 }

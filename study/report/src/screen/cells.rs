@@ -90,8 +90,8 @@ fn number_columns<'a>(cells: &'a [CellRecord<'a>], look: Look) -> Vec<NumberColu
         let of = |cell: &CellRecord<'_>| shown(cell.application(|it| it.makespan_us));
         columns.push(number("all operations us", Box::new(of)));
     }
-    if cells.iter().any(|cell| speed_up(cells, cell).is_some()) {
-        let of = |cell: &CellRecord<'_>| shown(speed_up(cells, cell));
+    if cells.iter().any(|cell| cell.speed_up(cells).is_some()) {
+        let of = |cell: &CellRecord<'_>| shown(cell.speed_up(cells));
         columns.push(number("speed-up", Box::new(of)));
     }
     let has_collective = |run: &Summary| {
@@ -176,21 +176,6 @@ fn number_columns<'a>(cells: &'a [CellRecord<'a>], look: Look) -> Vec<NumberColu
         });
     }
     columns
-}
-
-/// How many times as fast all operations are as between one rank, with all else the same.
-fn speed_up(cells: &[CellRecord<'_>], cell: &CellRecord<'_>) -> Option<f64> {
-    const RANKS: &str = "traffic.ranks";
-    let is_alone = |other: &&CellRecord<'_>| {
-        let mut pairs = other.set.iter().zip(cell.set);
-        let is_alone = |(key, value): &(String, String)| key == RANKS && value == "1";
-        other.set.iter().any(is_alone) && pairs.all(|(one, two)| one.0 == RANKS || one == two)
-    };
-    let makespan = |cell: &CellRecord<'_>| cell.application(|it| it.makespan_us);
-    let alone = makespan(cells.iter().find(is_alone)?)?;
-    makespan(cell)
-        .filter(|own| *own > 0.0)
-        .map(|own| alone / own)
 }
 
 /// What a published run cost: shown beside ours, but no measure of agreement.
