@@ -21,6 +21,51 @@ fn a_program_with_address_sanitizer_runs() {
     assert_eq!(support::run_program(&program, &[]), "");
 }
 
+/// As programs with jemalloc and the like do.
+#[test]
+fn a_program_with_an_allocator_of_its_own_runs() {
+    let program = support::program(
+        "interface",
+        "allocator",
+        &["-DOWN_ALLOCATOR", "-fno-builtin"],
+    );
+    assert_eq!(support::run_program(&program, &[]), "");
+}
+
+/// The debugger stops the library's thread with the program's, and steps into the library.
+#[test]
+fn a_program_under_gdb_runs_and_stops_in_the_library() {
+    if Command::new("gdb").arg("--version").output().is_err() {
+        println!("no gdb on this machine: apt install gdb");
+        return;
+    }
+    let program = support::program("interface", "debugged", &["-DWITHOUT_CANCEL"]);
+    let wrapper = [
+        "gdb",
+        "-q",
+        "-nx",
+        "-batch",
+        "-ex",
+        "set debuginfod enabled off",
+        "-ex",
+        "break ibv_alloc_pd",
+        "-ex",
+        "run",
+        "-ex",
+        "info sharedlibrary libibverbs",
+        "-ex",
+        "delete",
+        "-ex",
+        "continue",
+        "--args",
+    ];
+    let said = support::run_program(&program, &wrapper);
+    let has = |words: &str| said.contains(words);
+    assert!(has("ibv_alloc_pd ()") || has("ibv_alloc_pd ("), "{said}");
+    assert!(has(&support::libraries().display().to_string()), "{said}");
+    assert!(has("exited normally"), "{said}");
+}
+
 /// Valgrind runs one thread at a time and knows each byte that was not written.
 #[test]
 fn a_program_under_valgrind_runs_without_a_complaint() {
