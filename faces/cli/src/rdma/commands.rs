@@ -214,7 +214,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Result<Self, Failure> {
-        let folder = places::session()?.join(format!("simulation-{}", std::process::id()));
+        let (space, number) = (places::process_namespace(), std::process::id());
+        let folder = places::session()?.join(format!("simulation-{space:x}-{number}"));
         // One of a process that was killed, whose number this one has.
         let _ = fs::remove_dir_all(&folder);
         places::private(&folder)?;

@@ -79,6 +79,12 @@ pub(super) fn session() -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
+/// Where this process's number means something: containers that share a folder have processes of
+/// the same numbers, and do not see each other's.
+pub(super) fn process_namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
+}
+
 /// Makes a folder that nobody else may enter, if it is not there; one of somebody else is refused.
 pub(super) fn private(folder: &Path) -> Result<(), Failure> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);

@@ -19,9 +19,10 @@ pub(super) struct Process {
     pub(super) counters: Counters,
 }
 
-/// The folder of all launchers of this user.
+/// The folder of all launchers of this user whose processes can be seen from here.
 fn all() -> Result<PathBuf, Failure> {
-    let folder = places::session()?.join("counters");
+    let namespace = places::process_namespace();
+    let folder = places::session()?.join(format!("counters-{namespace:x}"));
     places::private(&folder)?;
     Ok(folder)
 }

@@ -218,6 +218,33 @@ fn libraries_of_another_version_are_told_from_no_rdma() {
     assert!(!said.contains("nothing crossed"), "{said}");
 }
 
+/// Containers that share a folder for files of sessions do not see each other's processes: a
+/// launcher in one must not take those of another for processes that have ended.
+#[test]
+fn a_launcher_among_other_processes_leaves_what_it_cannot_see() {
+    let unshare = [
+        "--user",
+        "--map-root-user",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+    ];
+    let may = Command::new("unshare").args(unshare).arg("true").output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        println!("no process namespaces for this user on this machine");
+        return;
+    }
+    let folder = folder();
+    let script = format!(
+        "counts=\"$VIADUCT_RDMA_STATS/$$\"; touch \"$counts\"; \
+         unshare {} '{}' rdma -- true && test -e \"$counts\"",
+        unshare.join(" "),
+        env!("CARGO_BIN_EXE_viaduct")
+    );
+    let (_, code, said) = ended(&folder, &["rdma", "--stats", "--", "sh", "-c", &script]);
+    assert_eq!(code, Some(0), "{said}");
+}
+
 #[test]
 fn whom_it_cannot_help_is_told_why() {
     let folder = folder();
