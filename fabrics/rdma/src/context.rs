@@ -9,6 +9,7 @@ pub use viaduct_core::verbs::{AsyncElement, AsyncEvent};
 use crate::carrier::Counter;
 use crate::device::Device;
 use crate::engine::{self, Key, engine};
+use crate::link::Link;
 use crate::queues::{CompletionChannel, CompletionQueue, CompletionQueueOptions};
 use crate::region::ProtectionDomain;
 
@@ -107,6 +108,12 @@ impl Context {
     ///
     /// EINVAL when it is closed already.
     pub fn close(&self) -> Result<()> {
-        engine()?.objects.close(self.key)
+        let mut engine = engine()?;
+        engine
+            .links
+            .iter_mut()
+            .flatten()
+            .for_each(Link::count_direct);
+        engine.objects.close(self.key)
     }
 }

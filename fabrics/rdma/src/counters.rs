@@ -83,6 +83,17 @@ counters! {
     atomics,
     /// Bytes of them: eight each.
     atomic_bytes,
+    /// Remote writes of peers into the memory of this process. What a peer wrote or read by itself
+    /// is counted when the connection is over.
+    peer_writes,
+    /// Bytes of them.
+    peer_write_bytes,
+    /// Remote reads of peers.
+    peer_reads,
+    /// Bytes of them.
+    peer_read_bytes,
+    /// Atomics of peers.
+    peer_atomics,
     /// Copies that the kernel made between two processes.
     kernel_copies,
     /// Packets that went through shared memory.
@@ -108,7 +119,7 @@ counters! {
 }
 
 impl Counters {
-    /// Whether no message, read, write or atomic crossed.
+    /// Whether no message, read, write or atomic crossed, of this process or of a peer.
     #[must_use]
     pub const fn is_nothing(&self) -> bool {
         self.sends == 0
@@ -116,6 +127,9 @@ impl Counters {
             && self.writes == 0
             && self.reads == 0
             && self.atomics == 0
+            && self.peer_writes == 0
+            && self.peer_reads == 0
+            && self.peer_atomics == 0
     }
 }
 

@@ -255,6 +255,15 @@ impl Engine {
         Some(index)
     }
 
+    /// Counts what the peer of a queue pair did by itself in this process's memory.
+    pub(crate) fn count_direct(&mut self, pair: Key) {
+        if let Some(Some(pair)) = self.objects.pairs.get_mut(pair)
+            && let Some(link) = pair.own.link.and_then(|link| self.links[link].as_mut())
+        {
+            link.count_direct();
+        }
+    }
+
     pub(crate) fn add_link(&mut self, link: Link) -> usize {
         if self.objects.notices.armed() > 0 {
             link.incoming.set_attention(true);
@@ -275,6 +284,7 @@ impl Engine {
             return;
         };
         link.is_dead = true;
+        link.count_direct();
         let block = link.block;
         // What it sent before is heard, and what it acknowledged.
         // One that goes on writing is not heard for ever.

@@ -18,7 +18,7 @@ use viaduct_processes::{cma, socket, user};
 
 use crate::counters::live;
 use crate::packet::Remote;
-use crate::ring::{Consumer, Producer, RING_BYTES};
+use crate::ring::{Consumer, Direct, Producer, RING_BYTES};
 use crate::tables::{PairTable, RegionTable};
 
 /// Peers of different versions do not meet.
@@ -182,6 +182,8 @@ pub(crate) struct Link {
     pub(crate) kicked_at: u64,
     /// Up to where packets want the peer's service thread.
     pub(crate) assist_at: u64,
+    /// What the peer did by itself in this process's memory, as far as it was counted.
+    direct: Direct,
     /// Keeps the rings mapped.
     _memory: Arc<Segment>,
 }
@@ -229,6 +231,7 @@ impl Link {
             vain_looks: 0,
             kicked_at: 0,
             assist_at: 0,
+            direct: Direct::default(),
             _memory: memory,
         })
     }
@@ -321,6 +324,7 @@ impl Link {
             vain_looks: 0,
             kicked_at: 0,
             assist_at: 0,
+            direct: Direct::default(),
             _memory: Arc::new(memory),
         }
     }
@@ -380,6 +384,26 @@ impl Link {
         self.assist_at > 0 && !self.outgoing.was_taken(self.assist_at)
     }
 
+    /// Counts what the peer did by itself in this process's memory since this was last called.
+    pub(crate) fn count_direct(&mut self) {
+        let now = self.incoming.direct();
+        let before = std::mem::replace(&mut self.direct, now);
+        let counters = live();
+        for (counter, now, before) in [
+            (&counters.peer_writes, now.writes, before.writes),
+            (
+                &counters.peer_write_bytes,
+                now.write_bytes,
+                before.write_bytes,
+            ),
+            (&counters.peer_reads, now.reads, before.reads),
+            (&counters.peer_read_bytes, now.read_bytes, before.read_bytes),
+        ] {
+            // A peer may write anything there.
+            counter.add(now.wrapping_sub(before));
+        }
+    }
+
     /// Something came: the peer is awake, or, if it sleeps, is woken to hear that it has come.
     #[inline]
     pub(crate) fn heard(&mut self) {
@@ -405,6 +429,28 @@ mod hostile;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counters::Counters;
+
+    #[test]
+    fn what_a_peer_does_by_itself_is_counted_once() {
+        let tables = OwnTables {
+            pairs: Arc::new(PairTable::create().unwrap()),
+            regions: Arc::new(RegionTable::create().unwrap()),
+        };
+        let mut link = Link::to_self(5, &tables).unwrap();
+        let before = Counters::of_this_process();
+        // More than other tests of this process do at the same time.
+        let bytes = 1 << 40;
+        for is_read in [false, true, true] {
+            link.outgoing.count_direct(is_read, bytes);
+        }
+        link.count_direct();
+        link.count_direct();
+        let now = Counters::of_this_process();
+        assert_eq!((now.peer_write_bytes - before.peer_write_bytes) / bytes, 1);
+        assert_eq!((now.peer_read_bytes - before.peer_read_bytes) / bytes, 2);
+        assert!(now.peer_writes > before.peer_writes && now.peer_reads > before.peer_reads);
+    }
 
     #[test]
     fn messages_are_read_back_and_garbage_is_not() {

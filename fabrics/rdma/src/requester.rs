@@ -263,6 +263,10 @@ impl Engine {
                     return false;
                 }
                 if self.copy_directly(pair, index, pieces) {
+                    if let (Some(link), Some(send)) = (&self.links[index], pair.sends.first()) {
+                        let is_read = opcode == SendOpcode::RdmaRead;
+                        link.outgoing.count_direct(is_read, send.length);
+                    }
                     if opcode != SendOpcode::RdmaWriteWithImmediate {
                         return self.end_next(pair);
                     }

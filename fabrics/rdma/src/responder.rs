@@ -301,6 +301,10 @@ impl Engine {
         match placed {
             Ok(()) if has(LAST) => {
                 self.acknowledge(pair, header.sequence);
+                if has(WRITE) && !has(PLACED) {
+                    live().peer_writes.add(1);
+                    live().peer_write_bytes.add(incoming.total);
+                }
                 if let Some(receive) = incoming.receive {
                     let is_write = has(WRITE);
                     let bytes = if is_write {
@@ -527,6 +531,8 @@ impl Engine {
             return self.fail_request(pair, link, header.sequence, incident, None);
         }
         self.acknowledge(pair, header.sequence);
+        live().peer_reads.add(1);
+        live().peer_read_bytes.add(length);
         let answer = Answer::Bytes {
             remote,
             domain: pair.domain.index(),
@@ -565,6 +571,7 @@ impl Engine {
             word.fetch_add(first, Ordering::SeqCst)
         };
         self.acknowledge(pair, header.sequence);
+        live().peer_atomics.add(1);
         self.respond(link, pair, header.sequence, Answer::Value(before));
     }
 

@@ -92,6 +92,20 @@ impl Ring {
         self.word(LINE_BYTES)
     }
 
+    /// What the sender did by itself in the receiver's memory: a word of [`Direct`].
+    fn direct(&self, index: usize) -> &AtomicU64 {
+        // SAFETY: a line of the control page, and aligned.
+        unsafe {
+            AtomicU64::from_ptr(
+                self.base
+                    .as_ptr()
+                    .add(2 * LINE_BYTES)
+                    .cast::<u64>()
+                    .add(index),
+            )
+        }
+    }
+
     fn line(&self, position: u64) -> *mut u8 {
         let at = (position & (LINES - 1)) as usize * LINE_BYTES;
         // SAFETY: inside the data.
@@ -114,6 +128,15 @@ impl Ring {
         // SAFETY: `start` is inside the data.
         [(unsafe { data.add(start) }, first), (data, length - first)]
     }
+}
+
+/// Remote writes and reads that no packet tells of, since who asked for them carried them out.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Direct {
+    pub(crate) writes: u64,
+    pub(crate) write_bytes: u64,
+    pub(crate) reads: u64,
+    pub(crate) read_bytes: u64,
 }
 
 /// Lines that a packet takes.
@@ -255,6 +278,17 @@ impl Producer {
         self.clear = self.clear.max(end);
     }
 
+    /// Counts a write, or a read, that this end carried out in the receiver's memory.
+    pub(crate) fn count_direct(&self, is_read: bool, bytes: u64) {
+        let first = if is_read { 2 } else { 0 };
+        for (index, count) in [(first, 1), (first + 1, bytes)] {
+            // Nobody else writes it.
+            let word = self.ring.direct(index);
+            let before = word.load(Ordering::Relaxed);
+            word.store(before.wrapping_add(count), Ordering::Relaxed);
+        }
+    }
+
     /// Whether the receiver wants to be woken for what was published; it is then the caller's to
     /// do.
     #[inline]
@@ -282,6 +316,18 @@ impl Consumer {
             ring: Ring { base },
             position: 0,
             told: 0,
+        }
+    }
+
+    /// What the sender says that it carried out in this end's memory.
+    pub(crate) fn direct(&self) -> Direct {
+        let [writes, write_bytes, reads, read_bytes] =
+            [0, 1, 2, 3].map(|index| self.ring.direct(index).load(Ordering::Relaxed));
+        Direct {
+            writes,
+            write_bytes,
+            reads,
+            read_bytes,
         }
     }
 

@@ -221,6 +221,7 @@ fn exchange(faults: &str) -> u64 {
     let peer = connect(&mut near, &mut far, QueuePairType::Rc, PATIENT);
     let sum = peer.address + 64;
     let (mut sends, mut adds, mut posted) = (0, 0, 0);
+    let (mut writes, mut write_bytes, mut reads, mut read_bytes) = (0, 0, 0, 0);
     for round in 0..13 {
         let first = posted;
         for step in 0..16 {
@@ -235,19 +236,27 @@ fn exchange(faults: &str) -> u64 {
                     near.set_words(8 * 1024, &[request]);
                     post
                 }
-                1 => Post {
-                    opcode: u64::from(SendOpcode::RdmaWrite.number()),
-                    remote: peer.address + 512 * 1024,
-                    key: peer.key,
-                    ..post
-                },
-                2 => Post {
-                    opcode: u64::from(SendOpcode::RdmaRead.number()),
-                    remote: peer.address + 512 * 1024,
-                    at: 256 * 1024,
-                    key: peer.key,
-                    ..post
-                },
+                1 => {
+                    writes += 1;
+                    write_bytes += length;
+                    Post {
+                        opcode: u64::from(SendOpcode::RdmaWrite.number()),
+                        remote: peer.address + 512 * 1024,
+                        key: peer.key,
+                        ..post
+                    }
+                }
+                2 => {
+                    reads += 1;
+                    read_bytes += length;
+                    Post {
+                        opcode: u64::from(SendOpcode::RdmaRead.number()),
+                        remote: peer.address + 512 * 1024,
+                        at: 256 * 1024,
+                        key: peer.key,
+                        ..post
+                    }
+                }
                 _ => {
                     adds += 1;
                     Post {
@@ -274,6 +283,12 @@ fn exchange(faults: &str) -> u64 {
     }
     far.nothing_received();
     assert_eq!(far.words(64, 1), [adds], "each atomic was carried out once");
+    far.done("destroy", &[4]);
+    assert_eq!(
+        far.done("counters", &[]),
+        [writes, write_bytes, reads, read_bytes, adds],
+        "what a peer did is counted, each once"
+    );
     let near = counted(&mut near);
     assert_eq!(near.lost, near.retries);
     assert_eq!(counted(&mut far).lost, 0);

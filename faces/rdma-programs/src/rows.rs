@@ -69,8 +69,6 @@ struct Written {
     #[serde(default = "usually")]
     moves: bool,
     #[serde(default)]
-    is_one_sided: bool,
-    #[serde(default)]
     serves_for_ever: bool,
 }
 
@@ -187,13 +185,11 @@ impl Written {
         if second.is_some() && self.listens.is_none() {
             return Err("a server needs `listens`".into());
         }
-        let has_client = second.is_some();
         let side = |command, prints: &[String], index| Side {
             command,
             prints: self.prints.iter().chain(prints).cloned().collect(),
             exit: self.exit.get(index).copied().unwrap_or(0),
-            // Memory that others write and read does not tell its owner.
-            moves: self.moves && !(self.is_one_sided && has_client && index == 0),
+            moves: self.moves,
         };
         let environment = self.environment.iter().map(|pair| {
             let (name, value) = pair.split_once('=').ok_or("environment is NAME=VALUE")?;

@@ -57,7 +57,13 @@ mod fabric {
         match name {
             "counters" => {
                 let counters = viaduct_rdma::Counters::of_this_process();
-                Ok(vec![counters.kernel_copies, counters.packets])
+                Ok(vec![
+                    counters.peer_writes,
+                    counters.peer_write_bytes,
+                    counters.peer_reads,
+                    counters.peer_read_bytes,
+                    counters.peer_atomics,
+                ])
             }
             "faults" => {
                 let counters = viaduct_rdma::Counters::of_this_process();
