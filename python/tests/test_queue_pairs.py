@@ -392,6 +392,119 @@ def test_queue_pairs_share_their_receives(wait: Literal["block", "poll"], on: st
     )
 
 
+@EVERYWHERE
+@WAITS
+def test_queue_pairs_complete_in_one_queue(wait: Literal["block", "poll"], on: str) -> None:
+    def asks(host: via.Host) -> Yields:
+        region = host.region(8)
+        queue = host.shared_completion_queue(depth=8)
+        pairs = [host.queue_pair(send_completions=queue) for _ in range(2)]
+        for pair, port in zip(pairs, ("a", "b"), strict=True):
+            yield pair.connect("owns", port=port)
+        pairs[1].post_send(region, 3)
+        first = yield queue.done()
+        pairs[0].post_send(region, 1)
+        pairs[0].post_send(region, 2)
+        second = yield queue.done()
+        third = yield queue.done()
+        with pytest.raises(via.TimeLimitError, match="a completion of one of its queue pairs"):
+            yield queue.done(timeout="1 ms")
+        with pytest.raises(ValueError, match="its sends complete in a shared completion queue"):
+            pairs[0].send_done()
+        return [
+            (pairs.index(pair), done.request, done.length) for pair, done in (first, second, third)
+        ]
+
+    def owns(host: via.Host) -> Yields:
+        queue, region = host.shared_completion_queue(), host.region(24)
+        pairs = {}
+        for port in ("a", "b"):
+            pair = host.queue_pair(send_completions=queue, receive_completions=queue)
+            for _ in range(2):
+                pair.post_receive(region)
+            yield pair.accept(port=port)
+            pairs[pair.number] = port
+        came = []
+        for _ in range(3):
+            pair, done = yield queue.done()
+            came.append((pairs[pair.number], done.opcode, done.length))
+        return came
+
+    assert run(asks, owns, on, wait) == {
+        "asks": [(1, 0, 3), (0, 0, 1), (0, 1, 2)],
+        "owns": [("b", "receive", 3), ("a", "receive", 1), ("a", "receive", 2)],
+    }
+
+
+@EVERYWHERE
+@WAITS
+def test_an_error_in_a_shared_queue_says_whose_and_which(
+    wait: Literal["block", "poll"], on: str
+) -> None:
+    def asks(host: via.Host) -> Yields:
+        queue, region = host.shared_completion_queue(), host.region(8)
+        pairs = []
+        for port in ("a", "b"):
+            pair = host.queue_pair(send_completions=queue, receive_completions=queue)
+            target = yield pair.connect("owns", port=port)
+            pairs.append(pair)
+        # An error says the queue pair and the request alone.
+        pairs[1].post_receive(region, 4, offset=4)
+        pairs[1].post_write(region, target, 8, target_offset=64)
+        with pytest.raises(
+            via.DescriptorError, match=r"^request 1: remote access error"
+        ) as refused:
+            yield queue.done()
+        with pytest.raises(via.FlushedError, match=r"^request 0: ") as flushed:
+            yield queue.done()
+        return [each.value.queue_pair is pairs[1] for each in (refused, flushed)]
+
+    def owns(host: via.Host) -> Yields:
+        region = host.region(8, remote_write=True)
+        for port in ("a", "b"):
+            pair = host.queue_pair()
+            yield pair.accept(port=port, private_data=region.remote())
+        about, what = yield host.event()
+        return about is pair, what
+
+    assert run(asks, owns, on, wait) == {
+        "asks": [True, True],
+        "owns": (True, "access of the peer refused"),
+    }
+
+
+@EVERYWHERE
+@WAITS
+def test_a_limit_of_shared_receives_is_told_once(wait: Literal["block", "poll"], on: str) -> None:
+    def asks(host: via.Host) -> Yields:
+        pair, region = host.queue_pair(), host.region(8)
+        yield pair.connect("owns")
+        for _ in range(3):
+            pair.post_send(region)
+            yield pair.send_done()
+
+    def owns(host: via.Host) -> Yields:
+        other, shared = host.shared_receive_queue(), host.shared_receive_queue(depth=4)
+        region = host.region(8)
+        for _ in range(4):
+            shared.post_receive(region)
+        with pytest.raises(via.FabricError, match="EINVAL"):
+            shared.set_limit(5)
+        pair = host.queue_pair(shared_receive_queue=shared)
+        shared.set_limit(3)
+        with pytest.raises(via.TimeLimitError, match="without an event of its RDMA adapter"):
+            yield host.event(timeout="1 ms")
+        yield pair.accept()
+        about, what = yield host.event()
+        for _ in range(3):
+            yield pair.receive_done()
+        with pytest.raises(via.TimeLimitError):
+            yield host.event(timeout="1 ms")
+        return about is shared, about is other, what
+
+    assert run(asks, owns, on, wait)["owns"] == (True, False, "shared receive queue limit reached")
+
+
 def test_addresses_are_for_datagrams_and_have_24_bytes() -> None:
     def asks(host: via.Host) -> Yields:
         pair, region = host.queue_pair(), host.region(8)

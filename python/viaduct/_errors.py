@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from viaduct._native import QueuePair
     from viaduct._result import Result
     from viaduct._sweep import Sweep
 
@@ -115,7 +116,11 @@ class DescriptorError(Error):
     ----------
     status : int
         The status word of the descriptor.
+    queue_pair : QueuePair or None
+        Whose request it was, where a `SharedCompletionQueue` told of it.
     """
+
+    queue_pair: QueuePair | None = None
 
     def __init__(self, text: str, status: int = 0) -> None:
         super().__init__(text, status)

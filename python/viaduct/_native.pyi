@@ -16,6 +16,7 @@ __all__ = [
     "Region",
     "Run",
     "RunMaker",
+    "SharedCompletionQueue",
     "SharedReceiveQueue",
     "Study",
     "Sweep",
@@ -332,8 +333,12 @@ class Host:
         rnr_retry: int = 6,
         queue_key: int = 0,
         shared_receive_queue: SharedReceiveQueue | None = None,
+        send_completions: SharedCompletionQueue | None = None,
+        receive_completions: SharedCompletionQueue | None = None,
     ) -> QueuePair: ...
     def shared_receive_queue(self, *, depth: int = 128) -> SharedReceiveQueue: ...
+    def shared_completion_queue(self, *, depth: int = 256) -> SharedCompletionQueue: ...
+    def event(self, *, timeout: _Time | None = None) -> Operation: ...
     def connect(self, host: str, *, port: str = "", timeout: _Time | None = None) -> Operation: ...
     def accept(self, *, port: str = "", timeout: _Time | None = None) -> Operation: ...
     def compute(self, time: _Time) -> Operation: ...
@@ -496,10 +501,15 @@ class QueuePair:
     def receive_done(self, *, timeout: _Time | None = None) -> Operation: ...
 
 @final
+class SharedCompletionQueue:
+    def done(self, *, timeout: _Time | None = None) -> Operation: ...
+
+@final
 class SharedReceiveQueue:
     def post_receive(
         self, region: Region, length: int | None = None, *, offset: int = 0
     ) -> int: ...
+    def set_limit(self, limit: int) -> None: ...
 
 @final
 class WorkCompletion:

@@ -293,6 +293,34 @@ impl CompletionStatus {
     }
 }
 
+impl AsyncEventType {
+    /// What it is called, as `ibv_event_type_str` tells it.
+    #[must_use]
+    pub const fn text(self) -> &'static CStr {
+        match self {
+            Self::CompletionQueueError => c"completion queue error",
+            Self::QueuePairFatal => c"queue pair is lost",
+            Self::QueuePairRequestError => c"invalid request of the peer",
+            Self::QueuePairAccessError => c"access of the peer refused",
+            Self::CommunicationEstablished => c"communication established",
+            Self::SendQueueDrained => c"send queue drained",
+            Self::PathMigrated => c"path migrated",
+            Self::PathMigrationError => c"path migration failed",
+            Self::DeviceFatal => c"device is lost",
+            Self::PortActive => c"port active",
+            Self::PortError => c"port error",
+            Self::LidChange => c"LID change",
+            Self::PartitionKeyChange => c"P_Key change",
+            Self::SubnetManagerChange => c"subnet manager change",
+            Self::SharedReceiveQueueError => c"shared receive queue error",
+            Self::SharedReceiveQueueLimitReached => c"shared receive queue limit reached",
+            Self::LastRequestReached => c"last work request of a queue pair reached",
+            Self::ClientReregister => c"clients are to register again",
+            Self::GidChange => c"GID change",
+        }
+    }
+}
+
 impl SendOpcode {
     /// Whether immediate data go with it.
     #[inline]

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use viaduct_rdma::verbs::CompletionStatus;
+use viaduct_rdma::verbs::{AsyncEventType, CompletionStatus};
 use viaduct_verbs_abi::*;
 
 fn name(words: &[(c_int, &'static CStr)], number: c_int) -> *const c_char {
@@ -30,35 +30,17 @@ pub extern "C" fn ibv_wc_status_str(status: c_int) -> *const c_char {
 /// `ibv_event_type_str`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_event_type_str(event: c_int) -> *const c_char {
+    // Of work queues and of links, which nothing here has.
     const WORDS: &[(c_int, &CStr)] = &[
-        (EVENT_CQ_ERR, c"completion queue error"),
-        (EVENT_QP_FATAL, c"queue pair is lost"),
-        (EVENT_QP_REQ_ERR, c"invalid request of the peer"),
-        (EVENT_QP_ACCESS_ERR, c"access of the peer refused"),
-        (EVENT_COMM_EST, c"communication established"),
-        (EVENT_SQ_DRAINED, c"send queue drained"),
-        (EVENT_PATH_MIG, c"path migrated"),
-        (EVENT_PATH_MIG_ERR, c"path migration failed"),
-        (EVENT_DEVICE_FATAL, c"device is lost"),
-        (EVENT_PORT_ACTIVE, c"port active"),
-        (EVENT_PORT_ERR, c"port error"),
-        (EVENT_LID_CHANGE, c"LID change"),
-        (EVENT_PKEY_CHANGE, c"P_Key change"),
-        (EVENT_SM_CHANGE, c"subnet manager change"),
-        (EVENT_SRQ_ERR, c"shared receive queue error"),
-        (
-            EVENT_SRQ_LIMIT_REACHED,
-            c"shared receive queue limit reached",
-        ),
-        (
-            EVENT_QP_LAST_WQE_REACHED,
-            c"last work request of a queue pair reached",
-        ),
-        (EVENT_CLIENT_REREGISTER, c"clients are to register again"),
-        (EVENT_GID_CHANGE, c"GID change"),
         (EVENT_WQ_FATAL, c"work queue is lost"),
         (EVENT_DEVICE_SPEED_CHANGE, c"device speed change"),
     ];
+    let known = u32::try_from(event)
+        .ok()
+        .and_then(AsyncEventType::from_number);
+    if let Some(known) = known {
+        return known.text().as_ptr();
+    }
     name(WORDS, event)
 }
 

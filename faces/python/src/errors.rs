@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use pyo3::PyErr;
-use viaduct_programs::verbs::{Completion, CompletionStatus};
+use viaduct_programs::verbs::CompletionStatus;
 use viaduct_provider::via::Status;
 use viaduct_provider::{CompletionError, Error, ReturnCode};
 use viaduct_report::Summary;
@@ -107,11 +107,11 @@ pub(crate) fn completion(error: &CompletionError) -> PyErr {
 }
 
 /// A request of a queue pair that failed.
-pub(crate) fn work_completion(completion: &Completion) -> PyErr {
-    let why = completion.status.text().to_string_lossy();
-    let text = format!("request {}: {why}", completion.request);
-    let arguments = (text, completion.status.number());
-    match completion.status {
+pub(crate) fn work_completion(request: u64, status: CompletionStatus) -> PyErr {
+    let why = status.text().to_string_lossy();
+    let text = format!("request {request}: {why}");
+    let arguments = (text, status.number());
+    match status {
         CompletionStatus::FlushError => classes::FlushedError::new_err(arguments),
         _ => classes::DescriptorError::new_err(arguments),
     }

@@ -34,7 +34,8 @@ mod _native {
     #[pymodule_export]
     use super::programs::{
         Accounted, Buffer, Completion, CompletionQueue, Host, Operation, QueuePair, Region,
-        SharedReceiveQueue, Vi, Window, WorkCompletion, run_here, run_simulated, seconds,
+        SharedCompletionQueue, SharedReceiveQueue, Vi, Window, WorkCompletion, run_here,
+        run_simulated, seconds,
     };
     #[pymodule_export]
     use super::run::Run;

@@ -19,7 +19,9 @@ mod address;
 mod aside;
 mod buffer;
 mod bytes;
+mod completions;
 mod device;
+mod events;
 mod home;
 mod host;
 mod join;
@@ -46,6 +48,7 @@ use viaduct_scenario::parse_time;
 
 pub(crate) use account::Accounted;
 pub(crate) use buffer::Buffer;
+pub(crate) use completions::SharedCompletionQueue;
 pub(crate) use host::Host;
 pub(crate) use operation::Operation;
 pub(crate) use pair::QueuePair;

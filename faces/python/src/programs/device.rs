@@ -14,7 +14,7 @@ use super::{On, on};
 use crate::errors;
 
 /// A signal came while it waited.
-const EINTR: i32 = 4;
+pub(crate) const EINTR: i32 = 4;
 
 /// What verbs refuses, with the name of its number.
 pub(crate) fn refused(error: &verbs::Error) -> PyErr {
@@ -42,6 +42,9 @@ pub(crate) type Device = On<
     Opened<verbs::Context, verbs::ProtectionDomain>,
     Opened<viaduct_rdma::Context, viaduct_rdma::ProtectionDomain>,
 >;
+
+/// What was opened.
+pub(crate) type AnyContext = On<verbs::Context, viaduct_rdma::Context>;
 
 /// Where requests complete, and where that is told.
 #[derive(Clone, Debug)]
@@ -86,6 +89,14 @@ impl Device {
                 })
             }
         })
+    }
+
+    /// What was opened, to be asked without holding this.
+    pub(crate) fn context(&self) -> AnyContext {
+        match self {
+            Self::Simulated(device) => On::Simulated(device.context.clone()),
+            Self::Real(device) => On::Real(device.context),
+        }
     }
 
     pub(crate) fn queue(&self, entries: u32) -> verbs::Result<Queue> {

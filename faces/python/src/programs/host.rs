@@ -13,6 +13,7 @@ use viaduct_provider::{Access, ErrorCode, ErrorHandler, Memory, Nic, ViHandle};
 use viaduct_shm::Shm;
 
 use super::buffer::Buffer;
+use super::completions::SharedCompletionQueue;
 use super::device::Device;
 use super::home::{Held, Home, has_turn, locked, new_host_id};
 use super::operation::{Kind, Operation};
@@ -62,8 +63,9 @@ pub(crate) struct HostState {
     pub(crate) polls: bool,
     /// The host's VIs, until its program has ended: those that it forgets stay connected.
     vis: Mutex<BTreeMap<ViHandle, Py<Vi>>>,
-    /// Its queue pairs, for as long.
-    pub(crate) pairs: Mutex<Vec<Py<QueuePair>>>,
+    /// Its queue pairs by their numbers, for as long.
+    pub(crate) pairs: Mutex<BTreeMap<u32, Py<QueuePair>>>,
+    pub(crate) shared_receives: Mutex<Vec<Py<SharedReceiveQueue>>>,
     /// Its RDMA adapter, if it was needed.
     pub(crate) device: Mutex<Option<Device>>,
 }
@@ -84,6 +86,7 @@ impl HostState {
             polls,
             vis: Mutex::default(),
             pairs: Mutex::default(),
+            shared_receives: Mutex::default(),
             device: Mutex::default(),
         })
     }
@@ -129,14 +132,23 @@ impl HostState {
 
     pub(crate) fn pairs(&self, py: Python<'_>) -> Vec<Py<QueuePair>> {
         let pairs = locked(&self.pairs);
-        pairs.iter().map(|pair| pair.clone_ref(py)).collect()
+        pairs.values().map(|pair| pair.clone_ref(py)).collect()
+    }
+
+    /// The queue pair with a number.
+    pub(crate) fn pair(&self, py: Python<'_>, number: u32) -> PyResult<Py<QueuePair>> {
+        let pairs = locked(&self.pairs);
+        let pair = pairs.get(&number).ok_or_else(errors::in_use)?;
+        Ok(pair.clone_ref(py))
     }
 
     /// The program has ended: nothing holds its VIs any more, and its queue pairs are gone.
     pub(crate) fn release(&self) {
-        for pair in std::mem::take(&mut *locked(&self.pairs)) {
+        for pair in std::mem::take(&mut *locked(&self.pairs)).values() {
             pair.get().destroy();
         }
+        let shared_receives = std::mem::take(&mut *locked(&self.shared_receives));
+        drop(shared_receives);
         let vis = std::mem::take(&mut *locked(&self.vis));
         drop(vis);
     }
@@ -551,6 +563,8 @@ impl Host {
     ///     What a datagram has to name besides the number; its address tells it.
     /// shared_receive_queue : SharedReceiveQueue, optional
     ///     Where its receives come from, in place of a queue of its own.
+    /// send_completions, receive_completions : SharedCompletionQueue, optional
+    ///     Where its requests complete, in place of queues of its own.
     ///
     /// Raises
     /// ------
@@ -559,7 +573,8 @@ impl Host {
     ///     own.
     #[pyo3(signature = (
         *, kind = "rc", send_depth = 128, receive_depth = 128, inline_bytes = 0, ack_timeout = 14,
-        retry_count = 7, rnr_retry = 6, queue_key = 0, shared_receive_queue = None
+        retry_count = 7, rnr_retry = 6, queue_key = 0, shared_receive_queue = None,
+        send_completions = None, receive_completions = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn queue_pair(
@@ -574,6 +589,8 @@ impl Host {
         rnr_retry: u8,
         queue_key: u32,
         shared_receive_queue: Option<&Bound<'_, SharedReceiveQueue>>,
+        send_completions: Option<&Bound<'_, SharedCompletionQueue>>,
+        receive_completions: Option<&Bound<'_, SharedCompletionQueue>>,
     ) -> PyResult<Py<QueuePair>> {
         let wish = PairWish {
             kind,
@@ -585,6 +602,8 @@ impl Host {
             rnr_retry,
             queue_key,
             shared: shared_receive_queue.map(Bound::get),
+            send_completions: send_completions.map(Bound::get),
+            receive_completions: receive_completions.map(Bound::get),
         };
         self.0.make_pair(py, &wish)
     }
@@ -596,8 +615,60 @@ impl Host {
     /// depth : int
     ///     Receives that may be posted at once.
     #[pyo3(signature = (*, depth = 128))]
-    fn shared_receive_queue(&self, depth: u32) -> PyResult<SharedReceiveQueue> {
-        self.0.make_shared(depth)
+    fn shared_receive_queue(&self, py: Python<'_>, depth: u32) -> PyResult<Py<SharedReceiveQueue>> {
+        self.0.make_shared(py, depth)
+    }
+
+    /// Make a completion queue for many queue pairs, as `SharedCompletionQueue` shows.
+    ///
+    /// Parameters
+    /// ----------
+    /// depth : int
+    ///     How many completions wait in it at most: as many as its queue pairs have requests
+    ///     posted.
+    #[pyo3(signature = (*, depth = 256))]
+    fn shared_completion_queue(&self, depth: u32) -> PyResult<SharedCompletionQueue> {
+        self.0.make_completions(depth)
+    }
+
+    /// Wait for the RDMA adapter to tell something that nobody asked for.
+    ///
+    /// Parameters
+    /// ----------
+    /// timeout : str, float or timedelta, optional
+    ///     How long at most.
+    ///
+    /// Returns
+    /// -------
+    /// Operation
+    ///     Yielded, it gives what the event is about, a `QueuePair`, a `SharedReceiveQueue` or
+    ///     `None`, and what happened in words: `"shared receive queue limit reached"`, say.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import viaduct as via
+    /// >>> def server(host):
+    /// ...     shared, region = host.shared_receive_queue(), host.region(8)
+    /// ...     for _ in range(4):
+    /// ...         shared.post_receive(region)
+    /// ...     shared.set_limit(3)
+    /// ...     pair = host.queue_pair(shared_receive_queue=shared)
+    /// ...     yield pair.accept()
+    /// ...     about, what = yield host.event()
+    /// ...     return about is shared, what
+    /// >>> def client(host):
+    /// ...     pair, region = host.queue_pair(), host.region(8)
+    /// ...     yield pair.connect("server")
+    /// ...     for _ in range(2):
+    /// ...         pair.post_send(region)
+    /// ...         yield pair.send_done()
+    /// >>> programs = {"server": server, "client": client}
+    /// >>> via.cluster("sim:rnic-gen5", programs).run().returned["server"]
+    /// (True, 'shared receive queue limit reached')
+    #[pyo3(signature = (*, timeout = None))]
+    fn event(&self, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Operation> {
+        self.0.check_turn()?;
+        Operation::new(Kind::Event, timeout)
     }
 
     /// Make a VI and connect it, as `Vi.connect` does.

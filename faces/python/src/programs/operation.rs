@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use viaduct_engine::Time;
 use viaduct_scenario::format_time;
 
+use super::completions::Work;
 use super::limit;
 use super::pair::QueuePair;
 use super::queue::CompletionQueue;
@@ -33,10 +34,9 @@ pub(crate) enum Kind {
     Send(Py<Vi>),
     Entry(Py<CompletionQueue>),
     /// A request of a queue pair.
-    Work {
-        pair: Py<QueuePair>,
-        is_receive: bool,
-    },
+    Work(Work),
+    /// What an RDMA adapter tells.
+    Event,
     Connect {
         end: End,
         name: String,
@@ -111,10 +111,8 @@ impl Operation {
             Kind::Receive(vi) => format!("a receive on {}", vi.get().words()),
             Kind::Send(vi) => format!("a send on {}", vi.get().words()),
             Kind::Entry(_) => "an entry in a completion queue".to_owned(),
-            Kind::Work { pair, is_receive } => {
-                let what = if *is_receive { "receive" } else { "send" };
-                format!("a {what} on {}", pair.get().words())
-            }
+            Kind::Work(work) => work.words(),
+            Kind::Event => "an event of its RDMA adapter".to_owned(),
             Kind::Connect { name, port, .. } => {
                 format!("{name} to accept its connection{}", port_words(port))
             }

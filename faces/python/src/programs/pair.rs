@@ -19,14 +19,14 @@ use viaduct_provider::via::ReliabilityLevel;
 use viaduct_provider::{Memory, Nic, Provider};
 
 use super::address::{AnyHandle, PairAddress};
-use super::aside::Aside;
+use super::completions::Work;
 use super::device::{Queue, refused};
 use super::home::locked;
-use super::host::{HostState, Simulated, check_port};
+use super::host::{HostState, check_port};
 use super::join::{Join, Joined, NUMBER_BYTES};
 use super::meeting::Meeting;
 use super::operation::{End, Kind, Operation, port_words};
-use super::receives::Receives;
+use super::receives::{Receives, receive_number};
 use super::region::{Region, Remote};
 use super::vi::AnyVi;
 use super::work::WorkCompletion;
@@ -88,9 +88,19 @@ pub(crate) struct QueuePair {
     gid: [u8; 16],
     sends: Queue,
     receives: Queue,
+    shares_completions: SharesCompletions,
+    /// Names it in events.
+    pub(crate) cookie: u64,
     /// Receives that wait, its own or those that it shares.
     posted: Arc<Receives>,
     state: Mutex<PairState>,
+}
+
+/// Which of its queues are those of others, too.
+#[derive(Debug)]
+struct SharesCompletions {
+    sends: bool,
+    receives: bool,
 }
 
 #[derive(Debug, Default)]
@@ -111,7 +121,7 @@ impl QueuePair {
         self.state.try_lock().map_err(|_| errors::in_use())
     }
 
-    const fn queue(&self, is_receive: bool) -> &Queue {
+    pub(crate) const fn queue(&self, is_receive: bool) -> &Queue {
         if is_receive {
             &self.receives
         } else {
@@ -168,6 +178,26 @@ impl QueuePair {
         Operation::new(kind, timeout)
     }
 
+    fn done(
+        slf: &Bound<'_, Self>,
+        is_receive: bool,
+        timeout: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Operation> {
+        let shares = &slf.get().shares_completions;
+        if if is_receive {
+            shares.receives
+        } else {
+            shares.sends
+        } {
+            let what = if is_receive { "receives" } else { "sends" };
+            return Err(PyValueError::new_err(format!(
+                "its {what} complete in a shared completion queue: yield the done() of that"
+            )));
+        }
+        let pair = slf.clone().unbind();
+        Operation::new(Kind::Work(Work::Own { pair, is_receive }), timeout)
+    }
+
     /// What connects it.
     pub(crate) fn join<P: Provider>(
         &self,
@@ -218,49 +248,14 @@ impl QueuePair {
         Ok(PyBytes::new(py, &data).into_any().unbind())
     }
 
-    /// Begins to sleep until something completes, on a simulated host.
-    pub(crate) fn wait_aside(
-        &self,
-        place: &Simulated,
-        is_receive: bool,
-        limit: Option<Duration>,
-    ) -> Arc<Aside<verbs::Result<Option<verbs::Completion>>>> {
-        let queue = self.queue(is_receive).clone();
-        Aside::call(&place.process, move |process| queue.wait(process, limit))
-    }
-
-    /// Sleeps until something completes, for so long at most, between processes.
-    pub(crate) fn wait_here(
-        &self,
-        py: Python<'_>,
-        is_receive: bool,
-        limit: Duration,
-    ) -> PyResult<Option<Py<PyAny>>> {
-        let queue = self.queue(is_receive);
-        let waited = py.detach(|| queue.wait(&Instant::now(), Some(limit)));
-        waited
-            .map_err(|error| refused(&error))?
-            .map(|completion| self.completed(py, is_receive, &completion))
-            .transpose()
-    }
-
-    /// Looks once for a completion.
-    pub(crate) fn look(&self, py: Python<'_>, is_receive: bool) -> PyResult<Option<Py<PyAny>>> {
-        let taken = self.queue(is_receive).take();
-        let taken = taken.map_err(|error| refused(&error))?;
-        taken
-            .map(|completion| self.completed(py, is_receive, &completion))
-            .transpose()
-    }
-
     /// A completion as Python has it; an error where the request failed.
     pub(crate) fn completed(
         &self,
         py: Python<'_>,
-        is_receive: bool,
         completion: &verbs::Completion,
     ) -> PyResult<Py<PyAny>> {
-        let number = completion.request;
+        let received = receive_number(completion.request);
+        let (is_receive, number) = (received.is_some(), received.unwrap_or(completion.request));
         let (region, posted) = if is_receive {
             let posted = self.posted.take(number);
             let address = posted.as_ref().map(|posted| posted.address);
@@ -271,7 +266,7 @@ impl QueuePair {
             (posted.map(|(region, _)| region), length)
         };
         if completion.status != CompletionStatus::Success {
-            return Err(errors::work_completion(completion));
+            return Err(errors::work_completion(number, completion.status));
         }
         let length = match posted {
             // What was posted; verbs tells the length of what came alone.
@@ -305,18 +300,30 @@ impl QueuePair {
 
     /// Whether all sends have completed, when those that have are taken.
     pub(crate) fn has_sent_all(&self, py: Python<'_>) -> bool {
-        loop {
-            if self.state().is_ok_and(|state| state.sends.is_empty()) {
-                return true;
-            }
-            match self.look(py, false) {
+        while self.state().is_ok_and(|state| !state.sends.is_empty()) {
+            match self.sends.take() {
                 Ok(None) => return false,
-                // Nobody waits for its outcome, unless the queue itself is gone.
-                Ok(Some(_)) => {}
-                Err(_) if on!(&self.pair, pair => pair.state()).is_err() => return true,
-                Err(_) => {}
+                // Nobody waits for its outcome.
+                Ok(Some(completion)) => drop(self.host.completed(py, &completion)),
+                // The queue is gone: it will say no more.
+                Err(_) => return true,
             }
         }
+        true
+    }
+
+    /// Sleeps until something completes that it may have sent, for so long at most, between
+    /// processes: it is nobody's.
+    pub(crate) fn wait_for_sends(&self, py: Python<'_>, limit: Duration) {
+        let waited = py.detach(|| self.sends.wait(&Instant::now(), Some(limit)));
+        if let Ok(Some(completion)) = waited {
+            drop(self.host.completed(py, &completion));
+        }
+    }
+
+    /// An event about it has been dealt with.
+    pub(crate) fn acknowledge_event(&self) {
+        on!(&self.pair, pair => pair.acknowledge_async_events(1));
     }
 
     /// The program has ended, and its queue pairs with it.
@@ -737,8 +744,7 @@ impl QueuePair {
     ///     after an error, or `TimeLimitError`.
     #[pyo3(signature = (*, timeout = None))]
     fn send_done(slf: &Bound<'_, Self>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Operation> {
-        let (pair, is_receive) = (slf.clone().unbind(), false);
-        Operation::new(Kind::Work { pair, is_receive }, timeout)
+        Self::done(slf, false, timeout)
     }
 
     /// Wait for the oldest receive to complete.
@@ -757,8 +763,7 @@ impl QueuePair {
         slf: &Bound<'_, Self>,
         timeout: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Operation> {
-        let (pair, is_receive) = (slf.clone().unbind(), true);
-        Operation::new(Kind::Work { pair, is_receive }, timeout)
+        Self::done(slf, true, timeout)
     }
 
     fn __repr__(&self) -> String {

@@ -229,8 +229,7 @@ impl Program {
         for pair in self.host.pairs(py) {
             let pair = pair.get();
             while !pair.has_sent_all(py) && clock.elapsed() < limit {
-                // What completes is nobody's; that it did is seen by the next look.
-                let _ = pair.wait_here(py, false, SLICE.min(limit));
+                pair.wait_for_sends(py, SLICE.min(limit));
             }
         }
         locked(&self.state).generator = None;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
+use viaduct_programs::verbs::flags::shared_receive;
 use viaduct_programs::verbs::{self, ReceiveRequest, SharedReceiveAttributes};
 
 use super::device::refused;
@@ -12,6 +13,19 @@ use super::home::locked;
 use super::host::HostState;
 use super::region::Region;
 use super::{On, on};
+
+/// Tells the requests of receives from those of sends: a completion with an error says its queue
+/// pair and its request alone.
+const RECEIVE: u64 = 1 << 63;
+
+/// The number of a receive, of what has completed.
+pub(crate) const fn receive_number(request: u64) -> Option<u64> {
+    if request & RECEIVE == 0 {
+        None
+    } else {
+        Some(request & !RECEIVE)
+    }
+}
 
 /// A receive that is posted: it holds the memory that it names.
 #[derive(Debug)]
@@ -36,7 +50,7 @@ impl Receives {
         let element = region.get().part(host, offset, length)?;
         let elements = [element];
         let request = ReceiveRequest {
-            request: number,
+            request: number | RECEIVE,
             elements: if element.length == 0 { &[] } else { &elements },
         };
         post(&request).map_err(|error| refused(&error))?;
@@ -93,29 +107,40 @@ pub(crate) struct SharedReceiveQueue {
 }
 
 impl HostState {
-    pub(crate) fn make_shared(self: &Arc<Self>, depth: u32) -> PyResult<SharedReceiveQueue> {
+    pub(crate) fn make_shared(
+        self: &Arc<Self>,
+        py: Python<'_>,
+        depth: u32,
+    ) -> PyResult<Py<SharedReceiveQueue>> {
         let attributes = SharedReceiveAttributes {
             max_requests: depth,
             max_elements: 1,
             limit: 0,
         };
+        // Events name it by its place in this list.
+        let cookie = locked(&self.shared_receives).len() as u64;
         let queue = self.with_device(|device| {
             Ok(match device {
                 On::Simulated(device) => {
-                    On::Simulated(device.domain.create_shared_receive_queue(&attributes, 0)?)
+                    let domain = &device.domain;
+                    On::Simulated(domain.create_shared_receive_queue(&attributes, cookie)?)
                 }
                 On::Real(device) => {
-                    On::Real(device.domain.create_shared_receive_queue(&attributes, 0)?)
+                    let domain = &device.domain;
+                    On::Real(domain.create_shared_receive_queue(&attributes, cookie)?)
                 }
             })
         })?;
-        Ok(SharedReceiveQueue {
+        let shared = SharedReceiveQueue {
             host: Arc::clone(self),
             queue,
             receives: Arc::default(),
             depth,
             next_request: AtomicU64::new(0),
-        })
+        };
+        let shared = Py::new(py, shared)?;
+        locked(&self.shared_receives).push(shared.clone_ref(py));
+        Ok(shared)
     }
 }
 
@@ -151,6 +176,26 @@ impl SharedReceiveQueue {
         )?;
         self.next_request.store(number + 1, Ordering::Relaxed);
         Ok(number)
+    }
+
+    /// Ask for one event (`Host.event`) when fewer receives than this are left.
+    ///
+    /// It comes once, at once if so few are left already; call this again for another.
+    ///
+    /// Parameters
+    /// ----------
+    /// limit : int
+    ///     How many receives; 0 asks for none.
+    fn set_limit(&self, limit: u32) -> PyResult<()> {
+        self.host.check_turn()?;
+        let attributes = SharedReceiveAttributes {
+            limit,
+            ..SharedReceiveAttributes::default()
+        };
+        let set = on!(&self.queue, queue => {
+            queue.modify(&attributes, shared_receive::LIMIT)
+        });
+        set.map_err(|error| refused(&error))
     }
 
     fn __repr__(&self) -> String {

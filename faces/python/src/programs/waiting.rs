@@ -62,6 +62,7 @@ enum How {
     Meeting(Arc<Aside<(SimulatedVi, Met)>>),
     Joining(Arc<Aside<Joined>>),
     Work(Arc<Aside<verbs::Result<Option<verbs::Completion>>>>),
+    Event(Arc<Aside<verbs::Result<Option<verbs::AsyncEvent>>>>),
 }
 
 impl fmt::Debug for Waiting {
@@ -113,7 +114,7 @@ impl Waiting {
                 limit: match kind {
                     // They know their limits themselves.
                     Kind::Connect { .. } | Kind::Accept { .. } => None,
-                    Kind::Work { .. } if !host.polls => None,
+                    Kind::Work(_) | Kind::Event if !host.polls => None,
                     _ => what.limit.map(|limit| sleep(place, limit)),
                 },
             },
@@ -219,7 +220,7 @@ impl Waiting {
                 let slice = left.map_or(slice, |left| left.min(slice));
                 let is_queue = matches!(
                     operation.kind,
-                    Kind::Receive(_) | Kind::Send(_) | Kind::Entry(_) | Kind::Work { .. }
+                    Kind::Receive(_) | Kind::Send(_) | Kind::Entry(_) | Kind::Work(_) | Kind::Event
                 );
                 let result = match host.polls && is_queue {
                     true => spun(py, host, &operation.kind, slice)?,
@@ -290,9 +291,8 @@ impl How {
                 let meeting = Meeting::Accept(place.nic.listen(port.as_bytes()));
                 Self::meet(place, end, meeting, None, limit)?
             }
-            Kind::Work { pair, is_receive } if !host.polls => {
-                Self::Work(pair.get().wait_aside(place, *is_receive, limit))
-            }
+            Kind::Work(work) if !host.polls => Self::Work(work.wait_aside(place, limit)),
+            Kind::Event if !host.polls => Self::Event(host.event_aside(place, limit)?),
             _ => Self::Queues,
         })
     }
@@ -342,14 +342,23 @@ impl How {
             (Self::Joining(joining), kind) => {
                 joining.poll(context).map(|result| joined(py, kind, result))
             }
-            (Self::Work(work), Kind::Work { pair, is_receive }) => {
-                work.poll(context)
+            (Self::Work(aside), Kind::Work(work)) => {
+                aside
+                    .poll(context)
                     .map(|done| match done.map_err(|error| refused(&error))? {
-                        Some(done) => pair.get().completed(py, *is_receive, &done),
+                        Some(done) => work.completed(py, &done),
                         None => Err(late(operation)),
                     })
             }
             (Self::Work(_), _) => Poll::Ready(Err(errors::in_use())),
+            (Self::Event(aside), _) => {
+                aside
+                    .poll(context)
+                    .map(|event| match event.map_err(|error| refused(&error))? {
+                        Some(event) => host.event(py, &event),
+                        None => Err(late(operation)),
+                    })
+            }
             (Self::Queues, Kind::Receive(vi)) => {
                 let mut state = vi.get().state()?;
                 let On::Simulated(queues) = state.vi()? else {
@@ -480,11 +489,9 @@ fn try_once(py: Python<'_>, host: &HostState, kind: &Kind) -> PyResult<Option<Py
                 .map(|found| entry(py, &queue.get().host, found))
                 .transpose()
         }
-        Kind::Work { pair, is_receive } => pair.get().look(py, *is_receive),
-        _ => {
-            let _ = host;
-            Ok(Some(py.None()))
-        }
+        Kind::Work(work) => work.look(py),
+        Kind::Event => host.look_for_event(py),
+        _ => Ok(Some(py.None())),
     }
 }
 
@@ -681,7 +688,8 @@ fn attempt(
             drop(state);
             met(py, host, kind, vi, result).map(Some)
         }
-        Kind::Work { pair, is_receive } => pair.get().wait_here(py, *is_receive, slice),
+        Kind::Work(work) => work.wait_here(py, slice),
+        Kind::Event => host.event_here(py, slice),
         // Several are waited for one by one, queue pairs are connected by a thread.
         Kind::All(_) | Kind::Connect { .. } | Kind::Accept { .. } => Err(errors::in_use()),
     }

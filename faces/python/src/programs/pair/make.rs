@@ -8,7 +8,8 @@ use viaduct_programs::verbs::flags::access;
 use viaduct_programs::verbs::{self, Capabilities, QueuePairAttributes, QueuePairType, errno};
 use viaduct_provider::via::verbs::QueuePairOptions;
 
-use super::QueuePair;
+use super::{QueuePair, SharesCompletions};
+use crate::programs::completions::SharedCompletionQueue;
 use crate::programs::home::locked;
 use crate::programs::host::HostState;
 use crate::programs::receives::SharedReceiveQueue;
@@ -29,6 +30,8 @@ pub(crate) struct PairWish<'a> {
     pub(crate) rnr_retry: u8,
     pub(crate) queue_key: u32,
     pub(crate) shared: Option<&'a SharedReceiveQueue>,
+    pub(crate) send_completions: Option<&'a SharedCompletionQueue>,
+    pub(crate) receive_completions: Option<&'a SharedCompletionQueue>,
 }
 
 impl PairWish<'_> {
@@ -37,6 +40,7 @@ impl PairWish<'_> {
         kind: QueuePairType,
         (sends, receives): (&Q, &Q),
         shared: Option<&S>,
+        cookie: u64,
     ) -> QueuePairOptions<Q, S> {
         QueuePairOptions {
             kind,
@@ -51,7 +55,7 @@ impl PairWish<'_> {
             receive_queue: receives.clone(),
             shared_receive_queue: shared.cloned(),
             is_every_send_signaled: true,
-            cookie: 0,
+            cookie,
         }
     }
 }
@@ -73,11 +77,25 @@ impl HostState {
                 )));
             }
         };
-        if wish.shared.is_some_and(|shared| shared.host.id != self.id) {
-            return Err(PyValueError::new_err(
-                "the shared receive queue is of another host: take one of the queue pair's host",
-            ));
+        let shared = [
+            ("receive", wish.shared.map(|shared| &shared.host)),
+            (
+                "completion",
+                wish.send_completions.map(|shared| &shared.host),
+            ),
+            (
+                "completion",
+                wish.receive_completions.map(|shared| &shared.host),
+            ),
+        ];
+        for (what, host) in shared {
+            if host.is_some_and(|host| host.id != self.id) {
+                return Err(PyValueError::new_err(format!(
+                    "the shared {what} queue is of another host: take one of the queue pair's host"
+                )));
+            }
         }
+        let cookie = locked(&self.pairs).len() as u64;
         let attributes = QueuePairAttributes {
             access_flags: access::LOCAL_WRITE
                 | access::REMOTE_WRITE
@@ -98,8 +116,12 @@ impl HostState {
             None => wish.receive_depth,
         };
         let (pair, sends, receives, gid) = self.with_device(|device| {
-            let sends = device.queue(wish.send_depth)?;
-            let receives = device.queue(receive_depth)?;
+            let queue = |shared: Option<&SharedCompletionQueue>, depth| match shared {
+                Some(shared) => Ok(shared.queue.clone()),
+                None => device.queue(depth),
+            };
+            let sends = queue(wish.send_completions, wish.send_depth)?;
+            let receives = queue(wish.receive_completions, receive_depth)?;
             let shared = wish.shared.map(|shared| &shared.queue);
             let pair = match (device, &sends, &receives, shared) {
                 (
@@ -110,7 +132,7 @@ impl HostState {
                 ) => {
                     let queues = (&sends.queue, &receives.queue);
                     let shared = shared.and_then(|shared| shared.simulated());
-                    let options = wish.options(kind, queues, shared);
+                    let options = wish.options(kind, queues, shared, cookie);
                     On::Simulated(device.domain.create_queue_pair(&options)?)
                 }
                 (
@@ -121,7 +143,7 @@ impl HostState {
                 ) => {
                     let queues = (&sends.queue, &receives.queue);
                     let shared = shared.and_then(|shared| shared.real());
-                    let options = wish.options(kind, queues, shared);
+                    let options = wish.options(kind, queues, shared, cookie);
                     On::Real(device.domain.create_queue_pair(&options)?)
                 }
                 _ => {
@@ -147,6 +169,11 @@ impl HostState {
             gid,
             sends,
             receives,
+            shares_completions: SharesCompletions {
+                sends: wish.send_completions.is_some(),
+                receives: wish.receive_completions.is_some(),
+            },
+            cookie,
             posted: match wish.shared {
                 Some(shared) => Arc::clone(&shared.receives),
                 None => Arc::default(),
@@ -154,7 +181,7 @@ impl HostState {
             state: Mutex::default(),
         };
         let pair = Py::new(py, pair)?;
-        locked(&self.pairs).push(pair.clone_ref(py));
+        locked(&self.pairs).insert(pair.get().number(), pair.clone_ref(py));
         Ok(pair)
     }
 }
