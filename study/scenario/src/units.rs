@@ -273,10 +273,14 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
     let Some(&(_, factor)) = SIZE_UNITS.iter().find(|entry| entry.0 == unit) else {
         let lower = unit.to_ascii_lowercase();
         if lower.contains("bit") || (unit.ends_with('b') && unit != "b") {
-            let meant = match lower.trim_end_matches(['b', 'i', 't', 's']) {
-                "k" => "kB",
-                "m" => "MB",
-                "g" => "GB",
+            let is_binary = lower.get(1..3) == Some("ib");
+            let meant = match (lower.trim_end_matches(['b', 'i', 't', 's']), is_binary) {
+                ("k", true) => "KiB",
+                ("k", false) => "kB",
+                ("m", true) => "MiB",
+                ("m", false) => "MB",
+                ("g", true) => "GiB",
+                ("g", false) => "GB",
                 _ => "B",
             };
             let problem = format!("`{unit}` counts bits; sizes are in bytes");
