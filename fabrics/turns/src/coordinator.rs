@@ -3,6 +3,7 @@
 mod counter;
 mod descriptors;
 mod listener;
+mod loopback;
 mod order;
 mod outside;
 mod processes;
@@ -22,6 +23,7 @@ use counter::WithoutCounter;
 use descriptors::Descriptors;
 pub use listener::Stopper;
 use listener::{Event, Listener};
+use loopback::Loopback;
 use order::{Due, Key, Order, Real, Step, Wait};
 use outside::Outside;
 use processes::Processes;
@@ -229,6 +231,8 @@ impl Coordinator {
             descriptors_round: 0,
             outside: Outside::new(self.outside),
             is_outside_told: true,
+            has_packets: false,
+            loopback: Loopback::new(),
             without_counter: WithoutCounter::new(),
             patience: self.patience,
         };
@@ -259,6 +263,9 @@ struct Run<'world> {
     outside: Outside,
     /// Since they rested, clients may have told those outside something.
     is_outside_told: bool,
+    /// Since all packets had come, clients may have sent some.
+    has_packets: bool,
+    loopback: Loopback,
     without_counter: WithoutCounter,
     patience: Duration,
 }
@@ -524,6 +531,7 @@ impl Run<'_> {
             // Who sleeps, waits or ends is not taken to have only asked the world.
             is_seen |= asked.is_seen || asked.request != Request::Call;
             self.is_outside_told |= asked.is_seen_outside;
+            self.has_packets |= asked.is_seen_outside;
             if asked.request == Request::Born {
                 self.await_birth(asked.until, clock)?;
                 reply = Reply::Granted;
@@ -594,6 +602,9 @@ impl Run<'_> {
     fn look_at_descriptors(&mut self) {
         if self.descriptors_round != self.order.round() {
             self.descriptors_round = self.order.round();
+            if std::mem::take(&mut self.has_packets) {
+                self.loopback.settle();
+            }
             for thread in self.descriptors.ready() {
                 self.order.has_come(thread);
             }
@@ -607,7 +618,8 @@ impl Run<'_> {
             return false;
         }
         let processes = &self.processes;
-        if !self.outside.await_rest(|pid| processes.is_client(pid)) {
+        let is_client = |pid| processes.is_client(pid);
+        if !self.outside.await_rest(&self.loopback, is_client) {
             self.processes.notice_once(
                 "a process that takes no part in the simulation and has started one that does \
                  never rests: times may differ from run to run"

@@ -78,7 +78,7 @@ fn told() -> Result<bool, String> {
     check_programs()?;
     let setting = setting(viaduct.as_deref(), &libraries)?;
     let begun = Instant::now();
-    let (mut failed, mut known) = (Vec::new(), 0);
+    let (mut failed, mut known, mut skipped) = (Vec::new(), 0, 0);
     for row in &rows {
         let row_begun = Instant::now();
         let outcome = setting
@@ -102,6 +102,11 @@ fn told() -> Result<bool, String> {
     for (row, viaduct) in simulated.iter().filter_map(|row| Some((row, viaduct?))) {
         let row_begun = Instant::now();
         let name = row.name();
+        if let Some(package) = row.lacks() {
+            println!("skipped          {name}: Debian has it as {package}");
+            skipped += 1;
+            continue;
+        }
         let faults = simulated::run(row, viaduct, &setting.programs, &setting.scratch)
             .map_err(|error| format!("{name}: {error}"))?;
         let seconds = row_begun.elapsed().as_secs_f64();
@@ -118,8 +123,8 @@ fn told() -> Result<bool, String> {
     let seconds = begun.elapsed().as_secs_f64();
     let count = rows.len() + viaduct.map_or(0, |_| simulated.len());
     println!(
-        "{} of {} rows passed in {seconds:.0} s, {known} have a known fault",
-        count - failed.len() - known,
+        "{} of {} rows passed in {seconds:.0} s, {known} have a known fault, {skipped} were skipped",
+        count - failed.len() - known - skipped,
         count
     );
     for name in &failed {
@@ -148,14 +153,17 @@ fn setting(viaduct: Option<&str>, libraries: &str) -> Result<Setting, String> {
     })
 }
 
+/// Whether a folder of programs has one of this name.
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
 /// Says in one line what to install.
 fn check_programs() -> Result<(), String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there =
-        |program: &str| std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
     let missing: Vec<_> = PROGRAMS
         .iter()
-        .filter(|(program, _)| !is_there(program))
+        .filter(|(program, _)| !is_installed(program))
         .map(|(_, package)| *package)
         .collect();
     if missing.is_empty() {

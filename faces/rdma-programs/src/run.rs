@@ -240,7 +240,12 @@ const MPI_PROGRAMS: [&str; 6] = ["mix", "pingpong", "collectives", "is", "cg", "
 pub(crate) fn build_programs(source: &Path, programs: &Path) -> Result<(), String> {
     let told = |error: io::Error| format!("{}: {error}", programs.display());
     std::fs::create_dir_all(programs).map_err(told)?;
-    for file in ["loopback.py", "pyverbs_tests.py", "pyverbs_tests.txt"] {
+    for file in [
+        "loopback.py",
+        "pyverbs_tests.py",
+        "pyverbs_tests.txt",
+        "hpccinf.txt",
+    ] {
         std::fs::copy(source.join(file), programs.join(file)).map_err(told)?;
     }
     for mpi in ["mpich", "openmpi"] {

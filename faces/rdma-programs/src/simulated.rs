@@ -1,6 +1,7 @@
 //! Programs on simulated hosts, by a table of their own: each run twice, with equal figures, beside
 //! what `viaduct measure` has of the same hosts.
 
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::Command;
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+use crate::is_installed;
 use crate::process::Process;
 
 /// The file of `simulated.toml`, which says what its keys mean.
@@ -17,7 +19,7 @@ const TABLE: &str = include_str!("../simulated.toml");
 const HOSTS: &str = "sim:rnic-gen5";
 
 /// How long a run may take: some read the clock millions of times.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(240);
 
 /// Of the options of a row, so many are run when there is little time.
 const SHORT: usize = 1;
@@ -43,6 +45,9 @@ struct Written {
     beside: Option<Beside>,
     #[serde(default)]
     numbers_processes: bool,
+    package: Option<String>,
+    input: Option<String>,
+    output: Option<String>,
 }
 
 /// What `viaduct measure` has of it.
@@ -82,12 +87,23 @@ pub(crate) struct Row {
     /// Whether what it does follows the numbers of processes.
     numbers_processes: bool,
     is_short: bool,
+    /// The package of Debian that has the program, which may not be there.
+    package: Option<String>,
+    /// The file that the program reads, and the one that it writes its figures to.
+    input: Option<String>,
+    output: Option<String>,
 }
 
 impl Row {
     /// What it is called.
     pub(crate) fn name(&self) -> String {
         format!("{HOSTS}: {}", self.command)
+    }
+
+    /// The package that the row needs, if no folder of programs has one of its name.
+    pub(crate) fn lacks(&self) -> Option<&str> {
+        let package = self.package.as_deref()?;
+        (!is_installed(package)).then_some(package)
     }
 
     /// Whether it is among those that are run when there is little time.
@@ -125,7 +141,10 @@ pub(crate) fn all() -> Result<Vec<Row>, String> {
                 figures: written.figures.clone(),
                 beside: written.beside.clone(),
                 numbers_processes: written.numbers_processes,
-                is_short: place < SHORT,
+                is_short: place < SHORT && written.package.is_none(),
+                package: written.package.clone(),
+                input: written.input.clone(),
+                output: written.output.clone(),
             });
         }
     }
@@ -178,9 +197,19 @@ pub(crate) fn run(
                 command.env(name, value);
             }
         }
-        let (has_ended_well, printed) = printed(command, scratch)?;
+        if let Some(input) = &row.input {
+            fs::copy(programs.join(input), scratch.join(input))?;
+        }
+        let output = row.output.as_ref().map(|name| scratch.join(name));
+        if let Some(output) = output.as_ref().filter(|output| output.exists()) {
+            fs::remove_file(output)?;
+        }
+        let (has_ended_well, mut printed) = printed(command, scratch)?;
         if !has_ended_well {
             return Ok(vec![format!("it does not end well:\n{printed}")]);
+        }
+        if let Some(output) = &output {
+            printed += &fs::read_to_string(output)?;
         }
         figures.push(figures_of(row, &printed));
     }

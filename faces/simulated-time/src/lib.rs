@@ -85,6 +85,7 @@ fn begin() {
 }
 
 extern "C" fn load() {
+    sockets::look_at_environment();
     begin();
 }
 

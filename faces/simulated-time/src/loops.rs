@@ -141,7 +141,7 @@ fn done() -> u64 {
     // SAFETY: numbers of zeros are some.
     let mut used: libc::rusage = unsafe { core::mem::zeroed() };
     // SAFETY: the numbers have room.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut used) };
+    unsafe { real::getrusage(libc::RUSAGE_THREAD, &raw mut used) };
     activity().wrapping_add(used.ru_minflt as u64)
 }
 

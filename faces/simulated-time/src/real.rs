@@ -107,6 +107,7 @@ real! {
     fn timespec_get(to: *mut libc::timespec, base: c_int) -> c_int;
     fn clock() -> c_long;
     fn times(to: *mut libc::tms) -> c_long;
+    fn getrusage(whose: c_int, to: *mut libc::rusage) -> c_int;
     fn nanosleep(how_long: *const libc::timespec, left: *mut libc::timespec) -> c_int;
     fn clock_nanosleep(
         clock: c_int,

@@ -1,10 +1,11 @@
 //! Whom sockets are bound and connected to: each host has its own of what is one loopback here.
 
 use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use libc::{sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
-use viaduct_turns::{Client, Waited, here, host_addresses};
+use viaduct_turns::{Client, SOCKET_VARIABLE, Waited, here, host_addresses};
 
 use crate::clocks::after;
 use crate::real::{self, errno, set_errno};
@@ -13,6 +14,15 @@ use crate::transfers::{before_call, is_nonblocking, tell_at};
 /// How long, in simulated time, a host that nobody listens on may take to listen: programs of all
 /// hosts begin at once, which people would begin one after the other.
 const LISTEN_LIMIT_PS: u64 = 1_000_000_000_000;
+
+/// There is a simulation above this process, whether it is a client or not.
+static IS_IN_RUN: AtomicBool = AtomicBool::new(false);
+
+/// When the library is loaded: later the program may be changing its environment.
+pub(crate) fn look_at_environment() {
+    let is_in_run = std::env::var_os(SOCKET_VARIABLE).is_some();
+    IS_IN_RUN.store(is_in_run, Ordering::Relaxed);
+}
 
 /// An address of the internet, in the form that a socket takes.
 #[derive(Clone, Copy)]
@@ -165,6 +175,7 @@ pub unsafe extern "C" fn connect(
 ) -> c_int {
     // SAFETY: the caller's argument.
     let wanted = unsafe { Internet::of(address, length) };
+    send_at_once(descriptor);
     let Some(client) = here() else {
         // SAFETY: the caller's arguments.
         return unsafe { real::connect(descriptor, address, length) };
@@ -191,6 +202,27 @@ pub unsafe extern "C" fn connect(
     }
     // SAFETY: the caller's arguments.
     unsafe { real::connect(descriptor, address, length) }
+}
+
+/// Has what is written to a socket of TCP be sent at once, by clients and by those who start them.
+/// Otherwise the system keeps small pieces back until the one before is acknowledged, which may be
+/// 40 ms later: whoever waits for them would seem to have nothing to do meanwhile.
+pub(crate) fn send_at_once(descriptor: c_int) {
+    if !IS_IN_RUN.load(Ordering::Relaxed) {
+        return;
+    }
+    let (error, one) = (errno(), 1 as c_int);
+    // SAFETY: the number lives until the call returns. Other sockets have no such option.
+    unsafe {
+        libc::setsockopt(
+            descriptor,
+            libc::IPPROTO_TCP,
+            libc::TCP_NODELAY,
+            (&raw const one).cast::<c_void>(),
+            size_of_val(&one) as socklen_t,
+        );
+    }
+    set_errno(error);
 }
 
 /// Has the peer see which host this is, unless the program has chosen an address.

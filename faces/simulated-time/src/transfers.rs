@@ -8,7 +8,7 @@ use viaduct_turns::{Client, Waited, here, tell_outside};
 use crate::clocks::{after, picoseconds};
 use crate::cost;
 use crate::real::{self, errno, set_errno};
-use crate::sockets::option;
+use crate::sockets::{option, send_at_once};
 
 /// Bytes that a pipe which can be written takes at once.
 const PIPE_BYTES: usize = libc::PIPE_BUF;
@@ -268,6 +268,13 @@ pub unsafe extern "C" fn recvmsg(descriptor: c_int, message: *mut msghdr, flags:
     unsafe { real::recvmsg(descriptor, message, flags) }
 }
 
+fn accepted(descriptor: c_int) -> c_int {
+    if descriptor >= 0 {
+        send_at_once(descriptor);
+    }
+    descriptor
+}
+
 /// In place of the C library's.
 ///
 /// # Safety
@@ -283,7 +290,7 @@ pub unsafe extern "C" fn accept(
         return -1;
     }
     // SAFETY: the caller's arguments.
-    unsafe { real::accept(descriptor, address, length) }
+    accepted(unsafe { real::accept(descriptor, address, length) })
 }
 
 /// In place of the C library's.
@@ -302,7 +309,7 @@ pub unsafe extern "C" fn accept4(
         return -1;
     }
     // SAFETY: the caller's arguments.
-    unsafe { real::accept4(descriptor, address, length, flags) }
+    accepted(unsafe { real::accept4(descriptor, address, length, flags) })
 }
 
 /// In place of the C library's.

@@ -6,6 +6,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::loopback::Loopback;
 use super::tasks::Status;
 
 /// How long they may have something to do.
@@ -35,13 +36,14 @@ impl Outside {
         self.roots.is_empty()
     }
 
-    /// Returns when all of them sleep, and all that they have started and that are no clients;
-    /// false: they did not within some seconds.
-    pub(super) fn await_rest(&self, is_client: impl Fn(i32) -> bool) -> bool {
+    /// Returns when all of them sleep, and all that they have started and that are no clients, and
+    /// what they have sent and were sent has come; false: they did not within some seconds.
+    pub(super) fn await_rest(&self, loopback: &Loopback, is_client: impl Fn(i32) -> bool) -> bool {
         let end = Instant::now() + self.limit;
         let mut before = None;
         let mut looks = 0;
         loop {
+            loopback.settle();
             let sleepers = self.sleepers(&is_client);
             // One may have woken another between two looks, but has not slept again as often.
             if sleepers.is_some() && sleepers == before {
@@ -125,7 +127,7 @@ mod tests {
             outside.sleepers(&|process| process == own),
             Some(Vec::new())
         );
-        assert!(outside.await_rest(|_| false));
+        assert!(outside.await_rest(&Loopback::new(), |_| false));
         let mut line = String::new();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         output.read_line(&mut line).unwrap();
@@ -144,7 +146,7 @@ mod tests {
             roots: vec![child.id() as i32],
             limit: Duration::from_millis(20),
         };
-        let has_rested = outside.await_rest(|_| false);
+        let has_rested = outside.await_rest(&Loopback::new(), |_| false);
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!has_rested);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -70,6 +72,9 @@ static void clocks(void)
     length.tv_nsec = 1000000000;
     CHECK(nanosleep(&length, NULL) == -1 && errno == EINVAL);
     printf("processor %ld\n", (long)clock());
+    struct rusage used;
+    CHECK(getrusage(RUSAGE_SELF, &used) == 0 && used.ru_stime.tv_usec == 0);
+    printf("used %ld.%06ld\n", (long)used.ru_utime.tv_sec, (long)used.ru_utime.tv_usec);
     CHECK(gethostname(name, sizeof name) == 0 && uname(&names) == 0);
     printf("name %s %s\n", name, names.nodename);
 }
@@ -162,6 +167,15 @@ static int connected(const char *host, const char *port)
     return socket_;
 }
 
+/* Small pieces are sent at once, whatever the program says. */
+static int is_sent_at_once(int socket_)
+{
+    int value = 0;
+    socklen_t length = sizeof value;
+    CHECK(getsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &value, &length) == 0);
+    return value;
+}
+
 static void print_peer(int socket_)
 {
     struct sockaddr_storage peer;
@@ -177,7 +191,7 @@ static void server(int port, int family)
     char byte;
     int each, all = listening(family, port);
     each = accept(all, NULL, NULL);
-    CHECK(each >= 0);
+    CHECK(each >= 0 && is_sent_at_once(each));
     printf("accepted at %lld\n", now());
     print_peer(each);
     for (int at = 0; at < 5; at++) {
@@ -193,6 +207,7 @@ static void server(int port, int family)
 static void client(const char *host, const char *port)
 {
     int each = connected(host, port);
+    CHECK(is_sent_at_once(each));
     printf("connected at %lld\n", now());
     print_peer(each);
     for (char at = 0; at < 5; at++) {

@@ -28,6 +28,7 @@ fn clocks_show_what_was_slept_and_what_calls_cost() {
                   day 1577836803.000009 1577836803\n\
                   resolution 1\n\
                   processor 3000009\n\
+                  used 3.000009\n\
                   name host0 host0";
     assert_eq!(alone(&["clocks"]), wanted);
 }
