@@ -6,8 +6,8 @@ use libc::{timespec, timeval};
 use viaduct_turns::{Client, TIME_MAX, Waited, here};
 
 use crate::cost;
+use crate::interruptions::Interruption;
 use crate::real::{self, set_errno};
-use crate::timers::Interruption;
 
 /// The simulated time at which a run begins, for clocks of the day: 2020-01-01 00:00 UTC.
 const EPOCH_S: i64 = 1_577_836_800;

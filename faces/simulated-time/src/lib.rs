@@ -8,7 +8,8 @@
 //! - `hosts`: names of hosts; `sockets`: whom sockets are bound and connected to
 //! - `transfers`: reads and writes that would block; `polls`: waits on many descriptors
 //! - `loops`: loops that make no call; `steps`: what shows that one waits for memory
-//! - `timers`: timers that send signals, call functions or can be read
+//! - `timers`: timers that send signals, call functions or can be read; `interruptions`: those
+//!   signals, and waits that end by them
 //! - `threads`: threads, which run one at a time; `locks`: what they wait for
 //! - `processes`: processes that are made, replaced, waited for and ended; `signals`: waits for
 //!   signals
@@ -36,6 +37,7 @@ use viaduct_turns::{NewThread, Table};
 pub mod clocks;
 pub mod counter;
 pub mod hosts;
+mod interruptions;
 pub mod locks;
 mod loops;
 pub mod polls;

@@ -9,8 +9,8 @@ use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 use viaduct_turns::{Client, Waited, here};
 
 use crate::clocks::{after, picoseconds};
+use crate::interruptions::Interruption;
 use crate::real::{self, errno, set_errno};
-use crate::timers::Interruption;
 use crate::transfers::before_call;
 
 /// How long a wait may take.
