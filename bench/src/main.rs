@@ -8,6 +8,7 @@ mod calls;
 mod clients;
 mod command;
 mod congestion;
+mod credits;
 mod endpoints;
 mod floor;
 mod graphs;
@@ -40,9 +41,9 @@ usage: viaduct-bench [--viaduct PATH] [--only GROUP] [--repeat N] [--out DIR]
        viaduct-bench transports [...]  two processes on one machine: the floor and the peers
 
   --viaduct PATH  the command to measure (default target/release/viaduct)
-  --only GROUP    hold, study, ideal, load, heavy, bursts, congestion, rings, programs,
-                  calls, graphs, endpoints, verbs, clients, contention, sweep, scale,
-                  million or start
+  --only GROUP    hold, study, ideal, load, heavy, bursts, congestion, rings, credits,
+                  programs, calls, graphs, endpoints, verbs, clients, contention, sweep,
+                  scale, million or start
   --repeat N      measurements of each quantity (default 5)
   --out DIR       where the JSON goes (default bench/results)";
 
@@ -57,6 +58,7 @@ const GROUPS: &[&str] = &[
     "bursts",
     "congestion",
     "rings",
+    "credits",
     "programs",
     "calls",
     "graphs",
@@ -212,6 +214,7 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
             "bursts" => bursts::measure(&viaduct, simgrid.as_ref(), &options.out, repeat),
             "congestion" => congestion::measure(&viaduct, &options.out, repeat),
             "rings" => rings::measure(&viaduct, &options.out, repeat),
+            "credits" => credits::measure(&viaduct, &options.out, repeat),
             "programs" => programs::measure(repeat),
             "calls" => calls::measure(&options.viaduct, repeat),
             "graphs" => graphs::measure(repeat),

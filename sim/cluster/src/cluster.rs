@@ -174,6 +174,8 @@ pub struct Cluster<P: Programs> {
     /// Who watches; see [`crate::why`] and [`crate::record`].
     pub(crate) observer: Option<Observer>,
     pub(crate) windows: LinkWindows,
+    /// Whether these are those of a recording.
+    pub(crate) records_queues: bool,
     pub(crate) series: Vec<SeriesRow>,
     /// What the run's checks on itself found wrong.
     pub(crate) violations: Vec<String>,
@@ -348,6 +350,7 @@ impl<P: Programs> Cluster<P> {
             guests: Guests::new(if P::EXIST { host_count } else { 0 }),
             observer: None,
             windows,
+            records_queues: false,
             series: Vec::new(),
             violations: Vec::new(),
             completions_taken: 0,
@@ -561,8 +564,8 @@ impl<P: Programs> Cluster<P> {
     #[inline]
     pub(crate) fn has_growing_windows(&self) -> bool {
         match P::EXIST {
-            true => self.has_account(),
-            false => self.operations.is_some(),
+            true => self.has_account() || self.records_queues,
+            false => self.operations.is_some() || self.records_queues,
         }
     }
 
@@ -782,6 +785,9 @@ impl<P: Programs> Cluster<P> {
 
     fn handle_window_end(&mut self) {
         self.idle_events -= 1;
+        if self.has_growing_windows() {
+            return;
+        }
         self.close_window(self.queue.now());
         let next = self.windows.next_end();
         if next <= self.config.run.until {

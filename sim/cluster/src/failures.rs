@@ -39,7 +39,7 @@ use crate::message::{Ends, MessageId};
 use crate::programs::Programs;
 use crate::programs::guest::Slots;
 use crate::result::Warning;
-use crate::retransmission::{Retransmission, Sender};
+use crate::retransmission::{Direction, Retransmission};
 use crate::workload::MessageOperation;
 
 /// Causes of drops, beside those that the semantics names.
@@ -71,8 +71,8 @@ pub(crate) struct Failures {
 pub(crate) enum Consequence {
     /// What the agent of one host says to another's has not got through for long enough.
     LostTouch(u32, u32),
-    /// The sender of a VI goes back to what was lost, if it has not since.
-    Again(Sender, u32),
+    /// A sender goes back to what was lost, if it has not since.
+    Again(Direction, u32),
     /// The answer of a remote read goes once more.
     AnswerAgain(MessageId),
 }
@@ -82,7 +82,7 @@ impl Consequence {
     const fn is_of_programs(self) -> bool {
         match self {
             Self::LostTouch(..) | Self::AnswerAgain(_) => true,
-            Self::Again(sender, _) => sender.is_of_program,
+            Self::Again(of, _) => of.is_of_program(),
         }
     }
 }
@@ -181,7 +181,7 @@ impl<P: Programs> Cluster<P> {
         match consequence {
             None => {}
             Some(Consequence::LostTouch(from, to)) => self.lose_touch(from, to),
-            Some(Consequence::Again(sender, epoch)) => self.send_once_more(sender, epoch),
+            Some(Consequence::Again(of, epoch)) => self.send_once_more(&of, epoch),
             Some(Consequence::AnswerAgain(message)) => self.begin_transfer(message),
         }
     }

@@ -19,7 +19,9 @@ use crate::programs::Programs;
 use crate::trace::{FlowName, Observer, Span, places_within};
 use crate::why::{Choice, Chooser, MessageName, Work};
 use viaduct_hardware::STAGES;
+use viaduct_network::QueueWindow;
 use viaduct_network::fluid::FlowId;
+use viaduct_network::windows::LinkWindows;
 
 /// Which messages are recorded: from the first one that is wanted at `from` or later, each
 /// `every`-th in order of posting, so many of them.
@@ -43,6 +45,13 @@ pub struct Recording {
     /// What other devices moved over the buses of a message's two hosts while it lived, in the
     /// order in which it was over.
     pub device_transfers: Vec<RecordedDeviceTransfer>,
+    /// What queues of links held and did meanwhile, window by window, as
+    /// [`crate::result::RunResult::queues`].
+    pub queues: Vec<QueueWindow>,
+    /// When the first of these windows began.
+    pub queues_from: Time,
+    /// How long each is.
+    pub queue_window: Time,
     /// Messages asked for that were under way when the run ended.
     pub under_way: u64,
     /// Events handled.
@@ -155,6 +164,26 @@ impl<P: Programs> Cluster<P> {
         is_complete
     }
 
+    /// The first message that is asked for is wanted: what queues do from now on is kept in windows
+    /// of its own, unless those of an account serve.
+    pub(crate) fn begin_recorded_windows(&mut self) {
+        if !self.has_growing_windows() {
+            let now = self.queue.now();
+            let topology = &self.config.topology;
+            self.windows = LinkWindows::growing_from(&mut self.network, topology, now);
+            self.records_queues = true;
+            self.series.clear();
+        }
+    }
+
+    /// Whether all messages that were asked for have ended: the run may go on for a while.
+    pub(crate) fn is_recorded(&self) -> bool {
+        let sample = self.accounting.chooser.as_ref();
+        let sample = sample.and_then(|chooser| chooser.sample.as_ref());
+        // Relaxed: one thread.
+        sample.is_some_and(|sample| sample.is_complete.load(Ordering::Relaxed))
+    }
+
     /// What was recorded of the run that has ended.
     pub fn recorded(&mut self) -> Recording {
         self.follow_to_the_end();
@@ -169,7 +198,11 @@ impl<P: Programs> Cluster<P> {
             _ => (Vec::new(), Vec::new()),
         };
         uses.retain(|used| ended.contains(&used.message));
+        let (queues, queues_from, queue_window) = self.windows.queues();
         Recording {
+            queues,
+            queues_from,
+            queue_window,
             under_way: wished.saturating_sub(messages.len() as u64),
             messages,
             uses,

@@ -3,7 +3,8 @@
 //! Each frame of a connection has a sequence number, and the receiver takes the one that it
 //! expects. What comes behind a gap it drops, with a negative acknowledgement of the first such;
 //! then, or when a time-out is over, the sender goes back and sends again from the gap on. After
-//! `retries` goes without progress it gives up, and the connection breaks.
+//! `retries` goes without progress it gives up, and the connection breaks. That is go-back-N;
+//! adapters of selective repeat keep what comes behind a gap ([`selective`]).
 //!
 //! ```text
 //!  TailArrives: lost             -> time-out   \
@@ -24,6 +25,8 @@
 //!
 //! Nothing here is reached in a simulation without faults.
 
+mod selective;
+
 use std::collections::BTreeMap;
 
 use viaduct_core::{ConnectionNumber, ViId};
@@ -32,6 +35,7 @@ use viaduct_hardware::mechanism::PlanId;
 use viaduct_hardware::{Frame, Mechanism};
 use viaduct_network::{QueueLoss, Transfer};
 
+use self::selective::Missing;
 use crate::cluster::Cluster;
 use crate::connections::connection;
 use crate::event::Event;
@@ -43,7 +47,8 @@ use crate::programs::{OF_PROGRAM, Programs};
 /// What reliable connections remember in order to send again.
 #[derive(Debug, Default)]
 pub(crate) struct Retransmission {
-    recoveries: BTreeMap<Sender, Recovery>,
+    /// Of each VI those of its connection, and of former ones that end behind what is under way.
+    recoveries: Recoveries,
     /// By message.
     goes: Vec<Go>,
     /// Messages of drawn traffic that were sent again, each time counted.
@@ -52,11 +57,35 @@ pub(crate) struct Retransmission {
 
 /// Who sends on a connection.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Sender {
+struct Sender {
     host: u32,
     vi: ViId,
     /// Whether that is a VI of programs.
-    pub(crate) is_of_program: bool,
+    is_of_program: bool,
+}
+
+/// One direction of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Direction {
+    sender: Sender,
+    /// Where to, and the connection's number there.
+    target: u32,
+    connection: ConnectionNumber,
+}
+
+impl Direction {
+    /// Whether its ends are VIs of programs.
+    pub(crate) const fn is_of_program(&self) -> bool {
+        self.sender.is_of_program
+    }
+}
+
+/// Recoveries of VIs.
+type Recoveries = BTreeMap<Sender, Vec<Recovery>>;
+
+fn find<'a>(recoveries: &'a mut Recoveries, of: &Direction) -> Option<&'a mut Recovery> {
+    let mut recoveries = recoveries.get_mut(&of.sender)?.iter_mut();
+    recoveries.find(|it| (it.target, it.connection) == (of.target, of.connection))
 }
 
 /// What a message has of its own of that.
@@ -66,18 +95,24 @@ pub(crate) struct Go {
     sequence: u32,
     /// In which go of its connection it was sent last; of an answer, frames of it that have come.
     epoch: u32,
-    /// Times that its answer was lost.
-    lost_answers: u32,
+    /// Goes in a row in which nothing of it came, where these are counted by message.
+    goes_in_vain: u32,
     /// Whether all its bytes have left before.
     has_left: bool,
     /// The first of its frames that went in its last go.
     start: u32,
+    /// With selective repeat: those that went, those that are still missing, and whether any came.
+    sent: Missing,
+    missing: Missing,
+    has_come: bool,
 }
 
 /// One direction of a reliable connection, as both its ends see it.
 #[derive(Debug)]
 struct Recovery {
+    target: u32,
     connection: ConnectionNumber,
+    is_selective: bool,
     /// Who sends, and the place of its connection: whose line waits.
     owner: (u32, u32),
     /// The number of the last message that was started.
@@ -101,6 +136,10 @@ struct Recovery {
     told: u64,
     /// Whether nothing moves until the sender goes back.
     is_held: bool,
+    /// With selective repeat: what the receiver has of what it may not take yet, by number, and the
+    /// last go of which it has told the sender.
+    early: Vec<(u32, MessageId)>,
+    told_go: u32,
 }
 
 /// What an adapter does about losses.
@@ -108,6 +147,7 @@ struct Recovery {
 struct Rule {
     retries: u32,
     timeout: Time,
+    is_selective: bool,
 }
 
 impl<P: Programs> Cluster<P> {
@@ -117,6 +157,7 @@ impl<P: Programs> Cluster<P> {
             Mechanism::Rdma(model) if model.retries > 0 => Some(Rule {
                 retries: model.retries,
                 timeout: model.timeout,
+                is_selective: model.repeats_selectively,
             }),
             Mechanism::Rdma(_)
             | Mechanism::Native(_)
@@ -126,20 +167,30 @@ impl<P: Programs> Cluster<P> {
         }
     }
 
-    fn sender(&self, id: MessageId) -> Sender {
+    /// The connection that a message takes, from whoever posted it on; none if it has not started.
+    fn direction(&self, id: MessageId) -> Option<Direction> {
         let (host, vi) = self.poster(id);
-        Sender {
-            host,
-            vi,
-            is_of_program: self.messages.get(id).is_of::<P>(),
-        }
+        let message = self.messages.get(id);
+        let is_of_program = message.is_of::<P>();
+        Some(Direction {
+            sender: Sender {
+                host,
+                vi,
+                is_of_program,
+            },
+            target: message.ends_as_posted().1,
+            connection: message.header?.connection,
+        })
+    }
+
+    fn recovery_of(&mut self, of: &Direction) -> Option<&mut Recovery> {
+        find(&mut self.failures.as_mut()?.retransmission.recoveries, of)
     }
 
     /// One direction of the connection that a message takes, if what is lost there is sent again.
     fn recovery(&mut self, id: MessageId) -> Option<&mut Recovery> {
-        let poster = self.sender(id);
-        let failures = self.failures.as_mut()?;
-        failures.retransmission.recoveries.get_mut(&poster)
+        let of = self.direction(id)?;
+        self.recovery_of(&of)
     }
 
     fn go(&self, id: MessageId) -> Go {
@@ -159,26 +210,77 @@ impl<P: Programs> Cluster<P> {
 
     /// Numbers a message that was started; one of a connection where nothing is sent again has 0.
     pub(crate) fn number(&mut self, id: MessageId) {
-        let message = self.messages.get(id);
-        let owner = (message.source, message.connection);
-        let connection = message.header.map(|header| header.connection);
-        let sender = self.sender(id);
-        let numbers = self.retransmission_rule(sender.host).is_some()
-            && self.faults().is_some_and(Faults::may_lose)
-            && self.is_reliable(sender.host, sender.vi, sender.is_of_program);
         if let Some(go) = self.go_mut(id) {
             *go = Go::default();
         }
-        let (true, Some(connection), Some(failures)) = (numbers, connection, &mut self.failures)
-        else {
+        let Some(of) = self.direction(id) else {
             return;
         };
+        let Sender {
+            host,
+            vi,
+            is_of_program,
+        } = of.sender;
+        let rule = self.retransmission_rule(host).filter(|_| {
+            self.faults().is_some_and(Faults::may_lose) && self.is_reliable(host, vi, is_of_program)
+        });
+        let Some(rule) = rule else {
+            return;
+        };
+        let message = self.messages.get(id);
+        let owner = (message.source, message.connection);
+        let bytes = message.carried_bytes();
+        let missing = Missing::all(self.config.links.frame.count(bytes.into()));
+        let (gone, was_held) = match self.recovery_of(&of) {
+            Some(_) => (Vec::new(), false),
+            None => self.begin_connection(&of, owner, rule),
+        };
+        let Some(recovery) = self.recovery_of(&of) else {
+            return;
+        };
+        recovery.last += 1;
+        let (sequence, epoch) = (recovery.last, recovery.epoch);
+        if let Some(go) = self.go_mut(id) {
+            (go.sequence, go.epoch, go.missing) = (sequence, epoch, missing);
+        }
+        self.forget_lost(gone);
+        self.release_line(owner, was_held);
+    }
+
+    /// The first message of a connection has started. What was left of former ones of its VI went
+    /// with them, unless that was told to be complete: then their ends follow it. What is gone, and
+    /// whether it held the VI's line.
+    fn begin_connection(
+        &mut self,
+        of: &Direction,
+        owner: (u32, u32),
+        rule: Rule,
+    ) -> (Vec<(u32, MessageId)>, bool) {
+        let Some(failures) = &mut self.failures else {
+            return (Vec::new(), false);
+        };
         let recoveries = &mut failures.retransmission.recoveries;
-        let recovery = recoveries.entry(sender).or_insert_with(|| Recovery {
-            connection,
+        let mut recoveries = recoveries.remove(&of.sender).unwrap_or_default();
+        let last = recoveries.iter().map(|it| it.last).max().unwrap_or(0);
+        let mut gone = Vec::new();
+        let mut was_held = false;
+        recoveries.retain_mut(|it| {
+            let goes_on = of.is_of_program()
+                && self.has_left_behind(of.sender.host, it.target, it.connection);
+            if !goes_on {
+                was_held |= it.go_back();
+                gone.append(&mut it.lost);
+                gone.append(&mut it.early);
+            }
+            goes_on
+        });
+        recoveries.push(Recovery {
+            target: of.target,
+            connection: of.connection,
+            is_selective: rule.is_selective,
             owner,
-            last: 0,
-            expected: 1,
+            last,
+            expected: last + 1,
             lost: Vec::new(),
             goes: 0,
             is_refused: false,
@@ -188,36 +290,24 @@ impl<P: Programs> Cluster<P> {
             resumes: (0, 0),
             told: 0,
             is_held: false,
+            early: Vec::new(),
+            told_go: 0,
         });
-        let mut gone = Vec::new();
-        let mut was_held = false;
-        if recovery.connection != connection {
-            // What was left of the former connection went with it.
-            gone = core::mem::take(&mut recovery.lost);
-            recovery.connection = connection;
-            recovery.expected = recovery.last + 1;
-            recovery.goes = 0;
-            recovery.is_refused = false;
-            recovery.epoch += 1;
-            recovery.is_timed = false;
-            recovery.told = 0;
-            was_held = recovery.go_back();
+        if let Some(failures) = &mut self.failures {
+            let all = &mut failures.retransmission.recoveries;
+            all.insert(of.sender, recoveries);
         }
-        recovery.last += 1;
-        let (sequence, epoch) = (recovery.last, recovery.epoch);
-        if let Some(go) = self.go_mut(id) {
-            (go.sequence, go.epoch) = (sequence, epoch);
-        }
-        self.forget_lost(gone);
-        self.release_line(owner, was_held);
+        (gone, was_held)
     }
 
     /// The answer of a remote read begins: none of its frames has come.
     pub(crate) fn begin_answer(&mut self, id: MessageId) {
+        let bytes = self.messages.get(id).bytes;
+        let missing = Missing::all(self.config.links.frame.count(bytes.into()));
         if self.failures.is_some()
             && let Some(go) = self.go_mut(id)
         {
-            go.epoch = 0;
+            (go.epoch, go.missing) = (0, missing);
         }
     }
 
@@ -270,14 +360,14 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get(id);
         let (ends, flow) = self.ends_of(message);
         let (bytes, is_answer) = (u64::from(message.carried_bytes()), message.is_answer);
-        let poster = self.sender(id);
+        let of = self.direction(id)?;
         let way = self.network.way(ends, flow);
         let failures = self.failures.as_mut()?;
         let faults = &mut failures.faults;
         let Retransmission {
             recoveries, goes, ..
         } = &mut failures.retransmission;
-        let recovery = recoveries.get_mut(&poster)?;
+        let recovery = find(recoveries, &of)?;
         let go = goes.get_mut(id.0 as usize)?;
         let message = self.messages.get_mut(id);
         message.met_full_queue = false;
@@ -289,6 +379,10 @@ impl<P: Programs> Cluster<P> {
             (false, _) => 0,
         };
         go.start = start.min(frames - 1) as u32;
+        if recovery.is_selective && !is_answer {
+            recovery.epoch += 1;
+            go.epoch = recovery.epoch;
+        }
         let left = frames - start.min(frames - 1);
         if !is_answer && sequence < recovery.expected {
             // The receiver has it already, and acknowledges the first of its frames that comes.
@@ -301,6 +395,12 @@ impl<P: Programs> Cluster<P> {
             message.fate = if is_there { Fate::Whole } else { Fate::Lost };
             return Some(part_bytes(frame, bytes, start, start + moved));
         }
+        if recovery.is_selective {
+            let mut crosses = || faults.lets_pass(way);
+            message.fate = go.cross(&mut crosses);
+            let is_all = u64::from(go.sent.count()) == frames;
+            return (!is_all).then(|| go.sent.wire_bytes(frame, bytes));
+        }
         let is_behind = !is_answer && recovery.gap.is_some_and(|gap| gap < sequence);
         let mut moved = 0;
         if !is_behind {
@@ -311,7 +411,7 @@ impl<P: Programs> Cluster<P> {
             }
             if is_answer {
                 go.epoch += came as u32;
-                go.lost_answers *= u32::from(came == 0);
+                go.goes_in_vain *= u32::from(came == 0);
             } else {
                 recovery.gap = Some(sequence);
                 recovery.resumes = (sequence, start + came);
@@ -331,6 +431,9 @@ impl<P: Programs> Cluster<P> {
     /// Of such a message, as much as moved of it, frames were lost in queues: its first is to be
     /// there by now, or all of them.
     pub(crate) fn note_frames_lost(&mut self, id: MessageId, is_first: bool, loss: QueueLoss) {
+        if self.recovery(id).is_some_and(|it| it.is_selective) {
+            return self.note_frames_missing(id, is_first, loss);
+        }
         let message = self.messages.get_mut(id);
         let (fate, is_answer) = (message.fate, message.is_answer);
         // What its first byte met has been told, and the rest of it may have come.
@@ -370,7 +473,7 @@ impl<P: Programs> Cluster<P> {
                     true => came as u32,
                     false => go.epoch.min(came as u32),
                 };
-                go.lost_answers *= u32::from(loss.came == 0);
+                go.goes_in_vain *= u32::from(loss.came == 0);
             }
             return;
         }
@@ -393,9 +496,14 @@ impl<P: Programs> Cluster<P> {
             .links
             .frame
             .count(message.carried_bytes().into());
+        let is_answer = message.is_answer;
         let came = |start: u64| start + ((frames - start) as f64 * part) as u64;
+        let is_selective = self.recovery(id).is_some_and(|it| it.is_selective);
+        if is_selective && let Some(go) = self.go_mut(id) {
+            return go.ends_after(part);
+        }
         let go = self.go(id);
-        if message.is_answer {
+        if is_answer {
             let came = came(u64::from(go.epoch)).min(frames - 1);
             if let Some(go) = self.go_mut(id) {
                 go.epoch = came as u32;
@@ -417,10 +525,12 @@ impl<P: Programs> Cluster<P> {
     /// until the sender goes back.
     pub(crate) fn holds_line(&mut self, id: MessageId) -> bool {
         let message = self.messages.get(id);
-        let holds = message.fate == Fate::Gap && !message.is_answer;
-        if let Some(recovery) = self.recovery(id) {
-            recovery.is_held |= holds;
-        }
+        let has_gap = message.fate == Fate::Gap && !message.is_answer;
+        let Some(recovery) = self.recovery(id) else {
+            return has_gap;
+        };
+        let holds = has_gap && !recovery.is_selective;
+        recovery.is_held |= holds;
         holds
     }
 
@@ -455,12 +565,7 @@ impl<P: Programs> Cluster<P> {
         if self.is_of_pair(id) {
             return false;
         }
-        let header = self.messages.get(id).header;
-        let connection = header.map(|header| header.connection);
-        self.go(id).sequence > 0
-            && self
-                .recovery(id)
-                .is_some_and(|it| Some(it.connection) == connection)
+        self.go(id).sequence > 0 && self.recovery(id).is_some()
     }
 
     /// Whether the receiver of such a message would not take it, if it came now.
@@ -474,7 +579,6 @@ impl<P: Programs> Cluster<P> {
     /// Keeps such a message, that would be there now, from its receiver: it was lost, is behind a
     /// gap, or was taken before.
     pub(crate) fn withholds_repeatable(&mut self, id: MessageId) -> bool {
-        let now = self.queue.now();
         let message = self.messages.get(id);
         let (fate, target_vi) = (message.fate, message.target_vi);
         let is_of_program = message.is_of::<P>();
@@ -488,15 +592,21 @@ impl<P: Programs> Cluster<P> {
         }
         let (process, target) = (message.source, message.target);
         let target_host = self.host_of_end(message, target);
-        let poster = self.sender(id);
         let Go {
             sequence,
             epoch: sent_in,
             ..
         } = self.go(id);
-        let Some(recovery) = self.recovery(id) else {
+        let Some(of) = self.direction(id) else {
             return false;
         };
+        let Some(recovery) = self.recovery_of(&of) else {
+            return false;
+        };
+        let was_taken = fate == Fate::Whole && sequence < recovery.expected;
+        if recovery.is_selective && !was_taken {
+            return self.withholds_selectively(id, &of);
+        }
         if fate == Fate::Whole && sequence == recovery.expected {
             recovery.expected += 1;
             recovery.goes = 0;
@@ -512,7 +622,7 @@ impl<P: Programs> Cluster<P> {
             recovery.is_refused = false;
         }
         let is_dropped = matches!(fate, Fate::Whole | Fate::Gap);
-        if fate == Fate::Whole && sequence < recovery.expected {
+        if was_taken {
             // It was placed before; that is said again.
             if is_of_program {
                 self.leave_stream(process, target);
@@ -529,7 +639,7 @@ impl<P: Programs> Cluster<P> {
             // The sender had gone back before it came: it is among what is sent again.
             let was_held = fate == Fate::Gap && recovery.go_back();
             let owner = recovery.owner;
-            self.repeat(poster, &[(sequence, id)]);
+            self.repeat(&of, &[(sequence, id)]);
             self.release_line(owner, was_held);
             return true;
         }
@@ -540,16 +650,23 @@ impl<P: Programs> Cluster<P> {
         self.guests.counts.lost += u64::from(is_of_program && !is_whole);
         self.wait_for_another_go(id);
         if is_first {
-            let (ends, flow) = self.way_back(self.messages.get(id));
-            let there = now + self.network.control_delay(ends, flow);
-            let way = self.network.way(ends, flow);
-            let faults = self.failures.as_mut().map(|failures| &mut failures.faults);
-            if faults.is_some_and(|faults| faults.fate(way, 1, now, there) == Fate::Whole) {
-                let again = Consequence::Again(poster, epoch);
-                self.follows_at(there, again);
-            }
+            self.tell_sender(id, Consequence::Again(of, epoch));
         }
         true
+    }
+
+    /// The receiver of a message tells its sender what is to go again; whether that gets through.
+    fn tell_sender(&mut self, id: MessageId, again: Consequence) -> bool {
+        let now = self.queue.now();
+        let (ends, flow) = self.way_back(self.messages.get(id));
+        let there = now + self.network.control_delay(ends, flow);
+        let way = self.network.way(ends, flow);
+        let faults = self.failures.as_mut().map(|failures| &mut failures.faults);
+        let is_told = faults.is_some_and(|it| it.fate(way, 1, now, there) == Fate::Whole);
+        if is_told {
+            self.follows_at(there, again);
+        }
+        is_told
     }
 
     /// The acknowledgement of such a message is lost: it will be sent again.
@@ -583,34 +700,41 @@ impl<P: Programs> Cluster<P> {
     /// Notes that a message is to be sent again.
     fn wait_for_another_go(&mut self, id: MessageId) {
         let now = self.queue.now();
-        let sender = self.sender(id);
-        let Some(rule) = self.retransmission_rule(sender.host) else {
+        let Some(of) = self.direction(id) else {
             return;
         };
-        let sequence = self.go(id).sequence;
-        let Some(recovery) = self.recovery(id) else {
+        let Some(rule) = self.retransmission_rule(of.sender.host) else {
+            return;
+        };
+        let Go {
+            sequence, epoch, ..
+        } = self.go(id);
+        let Some(recovery) = self.recovery_of(&of) else {
             return;
         };
         let place = recovery
             .lost
             .partition_point(|(other, _)| *other < sequence);
         recovery.lost.insert(place, (sequence, id));
-        if !core::mem::replace(&mut recovery.is_timed, true) {
-            let again = Consequence::Again(sender, recovery.epoch);
+        if recovery.is_selective {
+            self.follows_at(now + rule.timeout, Consequence::Again(of, epoch));
+        } else if !core::mem::replace(&mut recovery.is_timed, true) {
+            let again = Consequence::Again(of, recovery.epoch);
             self.follows_at(now + rule.timeout, again);
         }
     }
 
     /// A sender goes back to the first message that its peer has not, unless it has since.
-    pub(crate) fn send_once_more(&mut self, sender: Sender, epoch: u32) {
-        let rule = self.retransmission_rule(sender.host);
-        let (Some(rule), Some(failures)) = (rule, &mut self.failures) else {
+    pub(crate) fn send_once_more(&mut self, of: &Direction, epoch: u32) {
+        let Some(rule) = self.retransmission_rule(of.sender.host) else {
             return;
         };
-        let recoveries = &mut failures.retransmission.recoveries;
-        let Some(recovery) = recoveries.get_mut(&sender) else {
+        let Some(recovery) = self.recovery_of(of) else {
             return;
         };
+        if recovery.is_selective {
+            return self.send_what_is_missing(of, epoch, rule);
+        }
         if recovery.epoch != epoch || recovery.lost.is_empty() {
             return;
         }
@@ -619,37 +743,48 @@ impl<P: Programs> Cluster<P> {
         recovery.goes += 1;
         let was_held = recovery.go_back();
         let has_failed = recovery.goes > rule.retries;
+        let owner = recovery.owner;
         let mut lost = core::mem::take(&mut recovery.lost);
-        let (connection, owner) = (recovery.connection, recovery.owner);
-        let peer = self.nic(sender.host, sender.is_of_program).peer(sender.vi);
-        let is_up = peer.is_some_and(|peer| peer.connection == connection);
-        // What had left was complete at reliable delivery, so its program may have disconnected:
-        // the end of the connection stays behind it, and it is sent until it is there.
-        let goes_on = is_up
-            || sender.is_of_program
-                && lost.first().is_some_and(|(_, first)| {
-                    let target = self.messages.get(*first).target;
-                    self.has_left_behind(sender.host, target, connection)
-                });
-        if !goes_on {
+        if !self.is_carried(of) {
             self.forget_lost(lost);
         } else if has_failed {
             let (_, first) = lost.remove(0);
-            self.abandon(first, self.loss_of(first));
-            self.give_up(first);
-            self.forget_lost(lost);
+            self.end_with(first, lost);
         } else {
-            self.repeat(sender, &lost);
+            self.repeat(of, &lost);
         }
         self.release_line(owner, was_held);
     }
 
+    /// Whether a connection is up at its sender, or ends behind what is under way: what had left
+    /// was complete at reliable delivery, so its program may have disconnected since.
+    fn is_carried(&self, of: &Direction) -> bool {
+        let Sender {
+            host,
+            vi,
+            is_of_program,
+        } = of.sender;
+        let peer = self.nic(host, is_of_program).peer(vi);
+        let is_up = peer.is_some_and(|peer| {
+            let is_there = !is_of_program || self.host_at(peer.host) == Some(of.target);
+            is_there && peer.connection == of.connection
+        });
+        is_up || is_of_program && self.has_left_behind(host, of.target, of.connection)
+    }
+
+    /// A message has not got through in as many goes as its sender tries: its connection breaks.
+    fn end_with(&mut self, id: MessageId, others: Vec<(u32, MessageId)>) {
+        self.abandon(id, self.loss_of(id));
+        self.give_up(id);
+        self.forget_lost(others);
+    }
+
     /// Puts messages of a VI, in the order of their numbers, in front of what has not moved yet.
-    fn repeat(&mut self, of: Sender, lost: &[(u32, MessageId)]) {
+    fn repeat(&mut self, of: &Direction, lost: &[(u32, MessageId)]) {
         let Some(failures) = &mut self.failures else {
             return;
         };
-        let Some(recovery) = failures.retransmission.recoveries.get(&of) else {
+        let Some(recovery) = find(&mut failures.retransmission.recoveries, of) else {
             return;
         };
         let ((process, place), epoch) = (recovery.owner, recovery.epoch);
@@ -691,8 +826,8 @@ impl<P: Programs> Cluster<P> {
         let Some(go) = self.go_mut(id) else {
             return;
         };
-        go.lost_answers += 1;
-        let has_failed = go.lost_answers > rule.retries;
+        go.goes_in_vain += 1;
+        let has_failed = go.goes_in_vain > rule.retries;
         let due = if is_told {
             // Whoever reads sees that a frame is missing, and asks from there on.
             self.queue.now() + self.network.control_delay((ends.1, ends.0), flow)

@@ -347,7 +347,11 @@ impl<P: Programs> Cluster<P> {
             (&mut self.observer, &mut self.accounting.chooser)
             && let Some(sample) = &mut chooser.sample
         {
+            let was_none = recorder.first.is_none();
             recorder.first = sample.wished(name, wanted);
+            if was_none && recorder.first.is_some() {
+                self.begin_recorded_windows();
+            }
         }
     }
 

@@ -150,7 +150,7 @@ impl Frames {
         };
         let cables = Cables::of((0..topology.link_count()).map(cable_of));
         let outputs: Vec<Output> = cables.iter().map(|_| Output::new()).collect();
-        let limits = Limits::of(&links.buffers, outputs.len());
+        let limits = Limits::of(&links.buffers, topology);
         let ordered = Ordered::of(links, outputs.len());
         let pauses = Pauses::of(delays, &cables);
         let spread = Spread::of(topology, links.frame);

@@ -43,8 +43,8 @@ pub use frames::followed::{FrameWaits, PlaceWait};
 pub use frames::limits::{QueueCounts, QueueLoss};
 pub use journeys::JourneyId;
 pub use links::{
-    Arrival, Buffers, CongestionControl, LinkConfig, Marking, Queueing, Sharing, SwitchModel,
-    WhenFull,
+    Arrival, Buffers, CongestionControl, LinkConfig, Marking, Queueing, SharedMemory, Sharing,
+    SwitchModel, WhenFull,
 };
 pub use network::{Begun, Landing, Moved, Network, Next, Transfer};
 pub use packets::{Arrivals, LinkUse, Packet, PacketCounts, PacketNetwork, Parcel};

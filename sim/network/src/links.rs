@@ -100,12 +100,39 @@ pub struct Buffers {
     /// Bytes of the frames that are in it, with the one that leaves: what becomes of a frame with
     /// which it would be more, [`Buffers::full`] says. Any number if none.
     pub bytes_max: Option<u64>,
+    /// The memory that all queues of a switch share, if they do: of what would be more in one than
+    /// its threshold, [`Buffers::full`] says what becomes, too.
+    pub shared: Option<SharedMemory>,
     /// Which frame goes first.
     pub queueing: Queueing,
     /// What a switch does that has no room.
     pub full: WhenFull,
     /// Which frames it marks, if any.
     pub marking: Option<Marking>,
+}
+
+/// The memory of a switch, with dynamic thresholds (Choudhury and Hahne, 1998): a queue may hold so
+/// many times what is free. One alone comes to `alpha / (1 + alpha)` of it, each of n to
+/// `alpha / (1 + n alpha)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharedMemory {
+    /// Bytes of the frames that all queues of a switch hold together, with those that leave.
+    pub bytes: u64,
+    /// How many times what is free a queue may hold.
+    pub alpha: f64,
+}
+
+impl SharedMemory {
+    /// Bytes that the longest frame may have: one that comes to an empty switch.
+    #[must_use]
+    pub fn longest(&self) -> u64 {
+        self.threshold(0).min(self.bytes)
+    }
+
+    /// Bytes that a queue may hold where all together hold so many.
+    pub(crate) fn threshold(&self, used: u64) -> u64 {
+        (self.alpha * self.bytes.saturating_sub(used) as f64) as u64
+    }
 }
 
 /// Which frame of an output queue goes first.
@@ -144,7 +171,7 @@ impl Buffers {
     #[must_use]
     pub const fn may_lose(&self) -> bool {
         match self.full {
-            WhenFull::Drop => self.bytes_max.is_some(),
+            WhenFull::Drop => self.is_limited(),
             // What links ask for is enough; what is given may be less.
             WhenFull::Pause { headroom_bytes } => {
                 self.bytes_max.is_some() && headroom_bytes.is_some()
@@ -156,7 +183,13 @@ impl Buffers {
     /// Whether frames are trimmed.
     #[must_use]
     pub const fn may_trim(&self) -> bool {
-        self.bytes_max.is_some() && matches!(self.full, WhenFull::Trim)
+        self.is_limited() && matches!(self.full, WhenFull::Trim)
+    }
+
+    /// Whether queues do not hold all that comes.
+    #[must_use]
+    pub const fn is_limited(&self) -> bool {
+        self.bytes_max.is_some() || self.shared.is_some()
     }
 
     /// Whether senders keep windows.

@@ -67,15 +67,26 @@ impl QueueWindows {
         self.rows.extend(kept(window));
     }
 
-    /// Makes windows that end at multiples of a width of those that there are.
-    pub(crate) fn widen(&mut self, width: Time) {
+    /// Makes windows that end at multiples of a width after an origin of those that there are.
+    pub(crate) fn widen(&mut self, origin: Time, width: Time) {
         for row in &mut self.rows {
-            let windows = row.end.picoseconds().div_ceil(width.picoseconds());
-            row.end = width.saturating_mul(windows);
+            let since = row.end.saturating_sub(origin).picoseconds();
+            let windows = since.div_ceil(width.picoseconds());
+            row.end = origin.saturating_add(width.saturating_mul(windows));
         }
         let rows = core::mem::take(&mut self.rows);
         let windows = rows.chunk_by(|one, other| one.end == other.end);
         self.rows = windows.flat_map(|rows| kept(rows.to_vec())).collect();
+    }
+
+    /// All windows that have ended are as if they had not been.
+    pub(crate) fn forget(&mut self) {
+        self.rows.clear();
+    }
+
+    /// All windows that have ended, while others are to come.
+    pub(crate) fn rows(&self) -> Vec<QueueWindow> {
+        self.rows.clone()
     }
 
     /// All windows that have ended.
@@ -160,9 +171,21 @@ mod tests {
             ],
             before: Vec::new(),
         };
-        windows.widen(Time::from_nanoseconds(2_000));
+        windows.widen(Time::ZERO, Time::from_nanoseconds(2_000));
         let expected = [row(2, 4, 900, 3), row(2, 7, 100, 0), row(4, 0, 70, 0)];
         assert_eq!(windows.into_rows(), expected);
+    }
+
+    #[test]
+    fn windows_that_begin_later_become_one_from_there() {
+        let rows = vec![row(8, 4, 900, 1), row(9, 4, 500, 2), row(10, 4, 70, 0)];
+        let mut windows = QueueWindows {
+            rows,
+            before: Vec::new(),
+        };
+        // The first of them lasts from 7 to 8.
+        windows.widen(Time::from_nanoseconds(7_000), Time::from_nanoseconds(2_000));
+        assert_eq!(windows.into_rows(), [row(9, 4, 900, 3), row(11, 4, 70, 0)]);
     }
 
     #[test]

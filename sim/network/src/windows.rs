@@ -32,6 +32,8 @@ pub struct WindowUse {
 /// The account of the links between switches at the end of the window before.
 #[derive(Debug)]
 pub struct LinkWindows {
+    /// When the first of them begins.
+    origin: Time,
     width: Time,
     index: u64,
     begun: Time,
@@ -52,6 +54,7 @@ impl LinkWindows {
         let links = 2 * hosts..topology.link_count();
         let width = until.picoseconds().div_ceil(windows(links.len())).max(1);
         Self {
+            origin: Time::ZERO,
             width: Time::from_picoseconds(width),
             index: 0,
             begun: Time::ZERO,
@@ -68,6 +71,18 @@ impl LinkWindows {
         Self::new(network, topology, GROWING.saturating_mul(WINDOWS))
     }
 
+    /// Such windows of which the first begins now, whatever was before.
+    #[must_use]
+    pub fn growing_from(network: &mut Network, topology: &Topology, now: Time) -> Self {
+        let mut windows = Self::growing(network, topology);
+        windows.close(network, now);
+        if let Some(queues) = &mut windows.queues {
+            queues.forget();
+        }
+        (windows.origin, windows.index) = (now, 0);
+        windows
+    }
+
     /// How many windows there are at most, of those that grow.
     #[must_use]
     pub fn most(&self) -> usize {
@@ -79,20 +94,22 @@ impl LinkWindows {
         self.width = self.width.saturating_mul(2);
         self.index /= 2;
         if let Some(queues) = &mut self.queues {
-            queues.widen(self.width);
+            queues.widen(self.origin, self.width);
         }
     }
 
     /// The end of the present window.
     #[must_use]
     pub fn next_end(&self) -> Time {
-        self.width.saturating_mul(self.index + 1)
+        let ends = self.width.saturating_mul(self.index + 1);
+        self.origin.saturating_add(ends)
     }
 
     /// Ends a window at `now`.
     pub fn close(&mut self, network: &mut Network, now: Time) -> WindowUse {
         let span = now.saturating_sub(self.begun).picoseconds() as f64;
-        self.index = now.picoseconds() / self.width.picoseconds();
+        let since = now.saturating_sub(self.origin);
+        self.index = since.picoseconds() / self.width.picoseconds();
         self.begun = now;
         if let Some(queues) = &mut self.queues {
             queues.close(network, now);
@@ -127,6 +144,13 @@ impl LinkWindows {
         self.queues
             .take()
             .map_or_else(Vec::new, QueueWindows::into_rows)
+    }
+
+    /// The same, of windows that go on; when the first of all windows began, and how long each is.
+    #[must_use]
+    pub fn queues(&self) -> (Vec<QueueWindow>, Time, Time) {
+        let rows = self.queues.as_ref().map_or(Vec::new(), QueueWindows::rows);
+        (rows, self.origin, self.width)
     }
 
     /// Memory of the account.

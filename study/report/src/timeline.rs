@@ -2,9 +2,10 @@
 //!
 //! Hosts and switches are groups of tracks: of a host its processor, the two sides of its adapter,
 //! its bus, the other devices there, and its link; of a switch its links. What several messages
-//! use at a time has a lane for each. An arrow leads along each message's way, from its post to its
-//! receiver's taking it.
+//! use at a time has a lane for each. Below a link stand counters of its queue, where frames wait.
+//! An arrow leads along each message's way, from its post to its receiver's taking it.
 
+mod counters;
 mod path;
 mod perfetto;
 
@@ -19,9 +20,10 @@ use viaduct_cluster::why::Work;
 use viaduct_hardware::Stage;
 use viaduct_topology::{HostId, Node};
 
+use self::counters::{Counter, counters};
 use self::perfetto::{
-    DebugAnnotation, INSTANT, ProcessDescriptor, SLICE_BEGIN, SLICE_END, Trace, TracePacket,
-    TrackDescriptor, TrackEvent,
+    COUNTER, CounterDescriptor, DebugAnnotation, INSTANT, ProcessDescriptor, SLICE_BEGIN,
+    SLICE_END, Trace, TracePacket, TrackDescriptor, TrackEvent,
 };
 
 /// All packets come from one writer.
@@ -120,7 +122,7 @@ pub fn timeline(config: &ClusterConfig, recording: &Recording) -> Vec<u8> {
             add(Node::Host(host), row, slice);
         }
     }
-    Writer::new(config, &messages, &rows).write(&messages)
+    Writer::new(config, recording, &messages, &rows).write(&messages)
 }
 
 fn work_words(work: Work) -> &'static str {
@@ -207,6 +209,8 @@ struct Lane<'a> {
 struct Writer<'a> {
     packets: Vec<TracePacket>,
     lanes: Vec<Lane<'a>>,
+    /// Counters, and their tracks.
+    counters: Vec<(u64, Counter)>,
     config: &'a ClusterConfig,
     /// The track of each host, for what happens there at one moment.
     hosts: BTreeMap<u32, u64>,
@@ -215,12 +219,14 @@ struct Writer<'a> {
 impl<'a> Writer<'a> {
     fn new(
         config: &'a ClusterConfig,
+        recording: &Recording,
         messages: &BTreeMap<u64, &RecordedMessage>,
         rows: &'a BTreeMap<(Node, Row), Vec<Slice>>,
     ) -> Self {
         let mut writer = Self {
             packets: Vec::new(),
             lanes: Vec::new(),
+            counters: Vec::new(),
             config,
             hosts: BTreeMap::new(),
         };
@@ -248,7 +254,7 @@ impl<'a> Writer<'a> {
                 if number > 0 {
                     name = format!("{name} ({})", number + 1);
                 }
-                let rank = writer.lanes.len() as i32;
+                let rank = writer.rank();
                 writer.describe(TrackDescriptor {
                     uuid: Some(uuid),
                     name: Some(name),
@@ -257,6 +263,24 @@ impl<'a> Writer<'a> {
                     ..TrackDescriptor::default()
                 });
                 writer.lanes.push(Lane { uuid, slices });
+            }
+            let Row::Link(link) = row else {
+                continue;
+            };
+            for counter in counters(config, recording, *link) {
+                let uuid = next_uuid();
+                let rank = writer.rank();
+                writer.describe(TrackDescriptor {
+                    uuid: Some(uuid),
+                    name: Some(format!("{}, {}", row_words(config, row), counter.name)),
+                    parent_uuid: Some(group),
+                    counter: Some(CounterDescriptor {
+                        unit: Some(counter.unit),
+                    }),
+                    sibling_order_rank: Some(rank),
+                    ..TrackDescriptor::default()
+                });
+                writer.counters.push((uuid, counter));
             }
         }
         // A host that only lost what came has no track yet.
@@ -272,6 +296,11 @@ impl<'a> Writer<'a> {
             }
         }
         writer
+    }
+
+    /// The place of the next track.
+    fn rank(&self) -> i32 {
+        (self.lanes.len() + self.counters.len()) as i32
     }
 
     fn describe_group(&mut self, node: Node, uuid: u64, pid: i32) {
@@ -335,6 +364,7 @@ impl<'a> Writer<'a> {
                             name: Some(format!("{} {number}", slice.name)),
                             flow_ids,
                             terminating_flow_ids,
+                            ..TrackEvent::default()
                         }
                     }
                     SliceOf::Device { bytes } => TrackEvent {
@@ -367,6 +397,17 @@ impl<'a> Writer<'a> {
                     ..TrackEvent::default()
                 };
                 events.push((nanoseconds(message.ended.picoseconds()), lost));
+            }
+        }
+        for (uuid, counter) in &self.counters {
+            for (time, value) in &counter.values {
+                let event = TrackEvent {
+                    r#type: Some(COUNTER),
+                    track_uuid: Some(*uuid),
+                    counter_value: Some(value.cast_signed()),
+                    ..TrackEvent::default()
+                };
+                events.push((nanoseconds(*time), event));
             }
         }
         // Stable: on one track an end comes before the next begin.

@@ -5,7 +5,7 @@ use viaduct_hardware::{
 };
 
 use crate::keys::Table;
-use crate::schema::{Firmware, Kernel, MechanismKind, Nic, Rdma, RemoteWrites, WaysKind};
+use crate::schema::{Firmware, Kernel, MechanismKind, Nic, Rdma, RemoteWrites, Repeat, WaysKind};
 use crate::section::{Absent, AnySetting, Section, Setting};
 
 /// The table of an adapter's own mechanism.
@@ -169,5 +169,6 @@ fn rdma(table: &Rdma) -> Result<RdmaModel, Absent> {
         connections: table.connections.get()?,
         retries: table.retries.get()?,
         timeout: table.timeout.get()?,
+        repeats_selectively: table.retransmission.get()? == Repeat::Selective,
     })
 }

@@ -13,7 +13,8 @@ use viaduct_cluster::workload::{
 use viaduct_engine::Time;
 use viaduct_hardware::{BusModel, Completion, Frame, HostModel, MemoryModel, ProcessorModel, Rate};
 use viaduct_network::{
-    Buffers, CreditLinks, LinkConfig, Marking, Queueing, Sharing, SwitchModel, WhenFull,
+    Buffers, CreditLinks, LinkConfig, Marking, Queueing, SharedMemory, Sharing, SwitchModel,
+    WhenFull,
 };
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_topology::{Topology, Waiting};
@@ -258,6 +259,7 @@ fn buffers(links: &Links) -> Result<Buffers, Absent> {
     let bytes_max = links.buffer.optional()?;
     let control = links.congestion_control.optional()?;
     let headroom = links.pause_headroom.optional()?;
+    let alpha = links.alpha.optional()?.unwrap_or(1.0);
     let full = match links.full.optional()?.unwrap_or(WhenFullKind::Drop) {
         WhenFullKind::Drop => WhenFull::Drop,
         WhenFullKind::Trim => WhenFull::Trim,
@@ -273,6 +275,10 @@ fn buffers(links: &Links) -> Result<Buffers, Absent> {
         queueing,
         full,
         bytes_max: bytes_max.filter(|it| *it != UNLIMITED).map(u64::from),
+        shared: links.shared_buffer.optional()?.map(|bytes| SharedMemory {
+            bytes: bytes.into(),
+            alpha,
+        }),
         marking: low.zip(high).map(|(low, high)| Marking {
             low_bytes: low.into(),
             high_bytes: high.into(),

@@ -360,9 +360,9 @@ impl Checker<'_> {
         if config.links.buffers.full != WhenFull::Trim {
             return;
         }
-        if config.links.buffers.bytes_max.is_none() {
+        if !config.links.buffers.is_limited() {
             self.diagnostics.push(
-                Diagnostic::error("no frame would ever be trimmed")
+                Diagnostic::warning("no frame will be trimmed")
                     .at(links.full.place())
                     .label("one is that finds a queue full, and `buffer` has no limit")
                     .help(
@@ -411,7 +411,7 @@ impl Checker<'_> {
         };
         let Some(room) = buffers.bytes_max else {
             self.diagnostics.push(
-                Diagnostic::error("no link would ever be told to pause")
+                Diagnostic::warning("no link will be told to pause")
                     .at(links.full.place())
                     .label("it is when a switch is nearly full, and `buffer` has no limit")
                     .help(
@@ -461,6 +461,57 @@ impl Checker<'_> {
         }
     }
 
+    /// What queues hold that share the memory of their switch.
+    fn shared_memory(&mut self, config: &ClusterConfig) {
+        let links = &self.settings.links;
+        let buffers = config.links.buffers;
+        let Some(shared) = buffers.shared else {
+            if let Some(given) = links.alpha.given() {
+                self.diagnostics.push(
+                    Diagnostic::error("`alpha` in [links] has no effect here")
+                        .at(given.place)
+                        .label("no queues share a memory")
+                        .help("set links.shared_buffer, as in \"16 MiB\", or leave this out"),
+                );
+            }
+            return;
+        };
+        if !(shared.alpha > 0.0 && shared.alpha.is_finite()) {
+            self.diagnostics.push(
+                Diagnostic::error("a queue would hold nothing")
+                    .at(links.alpha.place())
+                    .label("`alpha` is above 0")
+                    .help("set links.alpha as switches have it: 0.125 to 8"),
+            );
+            return;
+        }
+        if matches!(buffers.full, WhenFull::Pause { .. }) {
+            self.diagnostics.push(
+                Diagnostic::error("links that pause share no memory")
+                    .at(links.shared_buffer.place())
+                    .label("they are told by what came by each of them")
+                    .help(
+                        "set links.buffer to what a switch holds of frames that came by one link, \
+                         in place of this, or links.full to \"drop\" or \"trim\"",
+                    ),
+            );
+            return;
+        }
+        let longest = longest_frame(config);
+        let most = shared.longest();
+        if most < longest {
+            let (held, longest) = (format_size(most), format_size(longest));
+            self.diagnostics.push(
+                Diagnostic::error("a queue cannot hold a frame")
+                    .at(links.shared_buffer.place())
+                    .label(format!(
+                        "of an empty one it may hold {held}, and frames have up to {longest}"
+                    ))
+                    .help("raise links.shared_buffer or links.alpha"),
+            );
+        }
+    }
+
     /// What queues hold and mark against each other, and against frames.
     fn buffers(&mut self, config: &ClusterConfig) {
         let links = &self.settings.links;
@@ -479,6 +530,7 @@ impl Checker<'_> {
                     ),
             );
         }
+        self.shared_memory(config);
         self.trims(config);
         self.pauses(config);
         self.windows(config);

@@ -29,8 +29,8 @@ use crate::section::{
 };
 pub use adapters::{Cable, Firmware, Interface, Kernel, Rdma, RemoteWrites};
 pub(crate) use adapters::{
-    Endpoints, FigureRole, FigureRow, FigureUnit, HostSide, InterfaceNetwork, Memory, Transport,
-    WaysKind,
+    Endpoints, FigureRole, FigureRow, FigureUnit, HostSide, InterfaceNetwork, Memory, Repeat,
+    Transport, WaysKind,
 };
 pub(crate) use faults::{Background, Detection, FaultKind, FaultRow};
 pub use hardware::{Bus, Cpu, Nic};
@@ -299,6 +299,13 @@ section! {
             "frames that an output queue of a switch holds; `full` says what becomes of more",
         )
         .or("unlimited"), when model = Sharing::Packets;
+        shared_buffer: Setting<u32> = size(
+            BUFFER_BYTES_MAX,
+            "frames that all queues of a switch hold together, with dynamic thresholds",
+        )
+        .otherwise("each queue has a memory of its own"), when model = Sharing::Packets;
+        alpha: Setting<f64> = number("how many times what is free of shared_buffer a queue holds")
+            .otherwise("1"), when model = Sharing::Packets;
         queueing: Setting<QueueingKind> = choice(
             "which frame of an output queue goes first: the one that came first, or flows in turn",
         )

@@ -62,6 +62,9 @@ impl<P: Programs> Cluster<P> {
     /// need no events, which programs would notice. Where there are too many, two become one.
     #[inline]
     pub(crate) fn close_windows(&mut self, time: Time) {
+        if self.records_queues && self.is_recorded() {
+            return;
+        }
         while self.windows.next_end() <= time {
             self.close_window(self.windows.next_end());
             if self.series.len() >= self.windows.most() {

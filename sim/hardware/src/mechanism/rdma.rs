@@ -42,6 +42,9 @@ pub struct RdmaModel {
     pub retries: u32,
     /// How long it waits for a message's acknowledgement until then.
     pub timeout: Time,
+    /// Whether only what is missing goes again (selective repeat), not all from there on as well
+    /// (go-back-N).
+    pub repeats_selectively: bool,
 }
 
 /// A connection, by the host and the VI at its other end.

@@ -4,17 +4,21 @@
 //! frame's place, without a byte and without time on any link, so that the end of the line knows
 //! which frames have come before it and whether one came behind it, and so that a message ends
 //! whose last frame is lost. It disturbs nothing.
+//!
+//! Where queues of a switch share its memory, what comes to one hangs on what the others hold: such
+//! queues are worked out together, in the order of time ([`super::order`]).
 
 use std::collections::BTreeMap;
 
 use viaduct_engine::{Stream, StreamKey, Time};
+use viaduct_topology::{LinkId, Node, Topology};
 
 use super::Frames;
 use super::calendar::{Arrival, Kind};
 use super::nscc::Heard;
 use crate::adapter::{Inbound, NEVER};
 use crate::fluid::{FlowId, ResourceId};
-use crate::links::{Buffers, Marking, WhenFull};
+use crate::links::{Buffers, Marking, SharedMemory, WhenFull};
 
 /// Purpose of the random streams; each queue has one.
 const MARKING: u64 = 0xfa03;
@@ -43,12 +47,20 @@ pub struct QueueLoss {
     /// Whether a frame came behind that, so that its receiver knows of the gap; where frames take
     /// ways of their own whether any came, since each says how much there is.
     pub is_told: bool,
+    /// Frames of it that were lost.
+    pub lost: u32,
+    /// Whether its last one was.
+    pub lacks_last: bool,
+    /// Whether its receiver knows of all of these: a frame came behind the last of them, or any
+    /// where frames take ways of their own.
+    pub is_all_told: bool,
 }
 
 /// What queues hold at most, and what they have done beyond that.
 #[derive(Debug)]
 pub(super) struct Limits {
     bytes_max: u64,
+    shared: Option<Shared>,
     trims: bool,
     marking: Option<Marking>,
     seed: u64,
@@ -56,10 +68,45 @@ pub(super) struct Limits {
     streams: BTreeMap<u32, Stream>,
 }
 
+/// The memory of switches that their queues share.
+#[derive(Debug)]
+struct Shared {
+    memory: SharedMemory,
+    /// Which switch each queue is of, and what all queues of each hold.
+    switches: Vec<u32>,
+    used: Vec<u64>,
+}
+
+impl Shared {
+    fn of(memory: SharedMemory, topology: &Topology) -> Self {
+        let switch_of = |link| match topology.link_ends(LinkId(link)).0 {
+            // A host's link is no queue of a switch: nothing is asked of it.
+            Node::Host(_) => 0,
+            Node::Switch(switch) => switch.0,
+        };
+        Self {
+            memory,
+            switches: (0..topology.link_count()).map(switch_of).collect(),
+            used: vec![0; topology.switch_count() as usize],
+        }
+    }
+
+    fn used_mut(&mut self, link: u32) -> &mut u64 {
+        &mut self.used[self.switches[link as usize] as usize]
+    }
+
+    /// Whether a queue that holds some bytes may hold some more.
+    fn has_room(&mut self, link: u32, held: u64, bytes: u64) -> bool {
+        let used = *self.used_mut(link);
+        used + bytes <= self.memory.bytes && held + bytes <= self.memory.threshold(used)
+    }
+}
+
 impl Limits {
-    /// Of so many queues; none if they hold and do nothing of their own.
-    pub(super) fn of(buffers: &Buffers, links: usize) -> Option<Box<Self>> {
-        let has_any = buffers.bytes_max.is_some() || buffers.marking.is_some();
+    /// Of the queues of a network; none if they hold and do nothing of their own.
+    pub(super) fn of(buffers: &Buffers, topology: &Topology) -> Option<Box<Self>> {
+        let has_any = buffers.is_limited() || buffers.marking.is_some();
+        let links = topology.link_count() as usize;
         has_any.then(|| {
             Box::new(Self {
                 bytes_max: match buffers.full {
@@ -67,6 +114,7 @@ impl Limits {
                     // That is of what came by one link, and not of a queue.
                     WhenFull::Pause { .. } => u64::MAX,
                 },
+                shared: buffers.shared.map(|it| Shared::of(it, topology)),
                 trims: buffers.may_trim(),
                 marking: buffers.marking,
                 seed: 0,
@@ -88,7 +136,10 @@ impl Limits {
 
     /// A frame of some bytes comes to a queue that has others: as what it goes on.
     pub(super) fn judge(&mut self, kind: Kind, link: u32, (held, bytes): (u64, u64)) -> Kind {
-        if held + bytes > self.bytes_max {
+        let shared = self.shared.as_mut();
+        let fits = held + bytes <= self.bytes_max
+            && shared.is_none_or(|it| it.has_room(link, held, bytes));
+        if !fits {
             if !self.trims {
                 return self.lose(kind, link);
             }
@@ -100,6 +151,20 @@ impl Limits {
         match self.marks(link, held) {
             true => kind.marked(),
             false => kind,
+        }
+    }
+
+    /// A queue holds a frame of some bytes more.
+    pub(super) fn enter(&mut self, link: u32, held: u32) {
+        if let Some(shared) = &mut self.shared {
+            *shared.used_mut(link) += u64::from(held);
+        }
+    }
+
+    /// It has left.
+    pub(super) fn exit(&mut self, link: u32, held: u32) {
+        if let Some(shared) = &mut self.shared {
+            *shared.used_mut(link) -= u64::from(held);
         }
     }
 
@@ -122,7 +187,11 @@ impl Limits {
     }
 
     pub(super) fn state_bytes(&self) -> usize {
-        self.counts.capacity() * size_of::<QueueCounts>()
+        let shared = self.shared.as_ref().map_or(0, |it| {
+            it.switches.capacity() * size_of::<u32>() + it.used.capacity() * size_of::<u64>()
+        });
+        shared
+            + self.counts.capacity() * size_of::<QueueCounts>()
             + self.streams.len() * (size_of::<Stream>() + size_of::<u32>())
     }
 }
@@ -195,7 +264,7 @@ impl Frames {
             return self.gap_comes(id, kind, time);
         }
         let passage = &mut self.passages[id as usize];
-        passage.parts.is_lossy = true;
+        passage.parts.lose(kind);
         if kind.is_first() {
             passage.head = time;
             if passage.owes_head {
@@ -229,9 +298,13 @@ impl Frames {
     /// What a message has lost in queues so far, if anything; it may have ended just now.
     pub(crate) fn loss(&self, id: FlowId) -> Option<QueueLoss> {
         let parts = &self.passages.get(id.0 as usize)?.parts;
+        let has_any = self.overtaking.is_some() && parts.came > 0;
         parts.is_lossy.then_some(QueueLoss {
             came: parts.came,
-            is_told: parts.is_told || (self.overtaking.is_some() && parts.came > 0),
+            is_told: parts.is_told || has_any,
+            lost: parts.missing,
+            lacks_last: parts.lacks_last,
+            is_all_told: has_any || !parts.lacks_last,
         })
     }
 

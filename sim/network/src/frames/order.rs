@@ -1,5 +1,6 @@
 //! Queues of which it is not known when a frame leaves as it comes: flows take turns there, headers
-//! of trimmed frames overtake it, or the link may pause meanwhile.
+//! of trimmed frames overtake it, or the link may pause meanwhile. And queues that share the memory
+//! of their switch.
 //!
 //! So all that happens in a window is put in the order of time: frames leave, links pause and go
 //! on, frames come. That takes two events a frame and hop.
@@ -38,7 +39,9 @@ impl Ordered {
     /// Of so many links; none if what comes to a queue is in the order of time by itself.
     pub(super) fn of(links: &LinkConfig, count: usize) -> Option<Box<Self>> {
         let is_fair = links.buffers.queueing == Queueing::Fair;
-        if !is_fair && !links.buffers.may_pause() && !links.buffers.may_trim() {
+        let buffers = &links.buffers;
+        let is_shared = buffers.shared.is_some();
+        if !is_fair && !is_shared && !buffers.may_pause() && !buffers.may_trim() {
             return None;
         }
         let quantum = is_fair.then(|| full_bytes(links.frame).ceil() as u64);
@@ -148,6 +151,9 @@ impl Frames {
         }
         if !arrival.kind.is_lost() {
             self.hold(arrival.from, arrival.time, held);
+            if let Some(limits) = &mut self.limits {
+                limits.enter(arrival.link, held);
+            }
         }
         let Some(ordered) = &mut self.ordered else {
             return;
@@ -198,6 +204,9 @@ impl Frames {
             return;
         };
         self.outputs[link as usize].exit(held);
+        if let Some(limits) = &mut self.limits {
+            limits.exit(link, held);
+        }
         self.release(from, now, held);
         self.serve_next(now, link);
     }

@@ -86,7 +86,7 @@ impl Frames {
     /// The gap of a frame that a queue has lost comes to the target of its message.
     pub(super) fn gap_comes(&mut self, id: u32, kind: Kind, time: u64) {
         let parts = &mut self.passages[id as usize].parts;
-        (parts.is_lossy, parts.missing) = (true, parts.missing + 1);
+        parts.lose(kind);
         if kind.is_first() {
             self.head_comes(id, time);
         }

@@ -27,9 +27,10 @@ pub(super) struct Whole {
     pub(super) is_lossy: bool,
     pub(super) came: u32,
     pub(super) is_told: bool,
-    /// Where frames overtake each other, all that have come count, and of the others so many are
-    /// lost.
+    /// Frames that are lost, and whether the last is. Where frames overtake each other, all others
+    /// that have come count above.
     pub(super) missing: u32,
+    pub(super) lacks_last: bool,
     /// Whether its frames take ways of their own; if so, the number of the one that the adapter has
     /// chosen last, and of the next.
     pub(super) is_spread: bool,
@@ -62,6 +63,7 @@ impl Parts for Whole {
         came: 0,
         is_told: false,
         missing: 0,
+        lacks_last: false,
         is_spread: false,
         route: 0,
         next_number: 0,
@@ -123,6 +125,13 @@ impl Whole {
             left: sizes.count,
             ..Self::NONE
         }
+    }
+
+    /// The gap of a frame has come that was lost in a queue.
+    pub(super) fn lose(&mut self, kind: Kind) {
+        self.is_lossy = true;
+        self.missing += 1;
+        self.lacks_last |= kind.is_last();
     }
 
     /// Whether no more frames are to come.

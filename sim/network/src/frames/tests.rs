@@ -15,8 +15,8 @@ use super::*;
 use crate::frames::limits::{QueueCounts, QueueLoss};
 use crate::hops::{End, Ends, Shape};
 use crate::links::{
-    Arrival, Buffers, CongestionControl, LinkConfig, Marking, Queueing, Sharing, SwitchModel,
-    WhenFull,
+    Arrival, Buffers, CongestionControl, LinkConfig, Marking, Queueing, SharedMemory, Sharing,
+    SwitchModel, WhenFull,
 };
 use crate::queues::FlowKey;
 use crate::rate::Switching;
@@ -219,8 +219,8 @@ enum Happening {
     },
     /// At the queue of a link, from another one.
     Queues {
-        link: u32,
         from: u32,
+        link: u32,
         number: usize,
         it: Placed,
     },
@@ -505,15 +505,21 @@ impl Slow<'_> {
             }
         }
         self.keep_order();
+        let frames: Vec<u32> = (0..self.messages.len()).map(|it| self.frames(it)).collect();
         for (message, times) in self.times.iter_mut().enumerate() {
             if let Some(first) = self.lost[message].iter().copied().min() {
                 let came = &self.came[message];
                 let before = came.iter().filter(|frame| **frame < first).count();
                 times.2 = NEVER;
+                let lost = self.lost[message].len() as u32;
+                let lacks_last = self.lost[message].contains(&(frames[message] - 1));
                 if self.network.spreads() {
                     times.3 = Some(QueueLoss {
                         came: came.len() as u32,
                         is_told: !came.is_empty(),
+                        lost,
+                        lacks_last,
+                        is_all_told: !came.is_empty(),
                     });
                     continue;
                 }
@@ -521,6 +527,9 @@ impl Slow<'_> {
                 times.3 = Some(QueueLoss {
                     came: first,
                     is_told: came.len() > before,
+                    lost,
+                    lacks_last,
+                    is_all_told: !lacks_last,
                 });
             }
         }
@@ -859,7 +868,10 @@ fn networks() -> impl Strategy<Value = Network> {
         headroom.prop_map(|headroom_bytes| WhenFull::Pause { headroom_bytes }),
     ];
     let queueing = prop_oneof![Just(Queueing::FirstCome), Just(Queueing::Fair)];
-    let buffers = (bytes(6_000), bytes(2_000), full, queueing);
+    let memory = (500_u64..8_000, prop_oneof![Just(0.5), Just(1.0), Just(8.0)]);
+    let memory = memory.prop_map(|(bytes, alpha)| Some(SharedMemory { bytes, alpha }));
+    let shared = prop_oneof![2 => Just(None), 1 => memory];
+    let buffers = (bytes(6_000), bytes(2_000), full, queueing, shared);
     let speeds = (gbits(), gbits());
     (
         topology,
@@ -891,6 +903,10 @@ fn networks() -> impl Strategy<Value = Network> {
                     },
                     buffers: Buffers {
                         bytes_max: buffers.0,
+                        shared: match buffers.2 {
+                            WhenFull::Pause { .. } => None,
+                            WhenFull::Drop | WhenFull::Trim => buffers.4,
+                        },
                         full: buffers.2,
                         queueing: buffers.3,
                         marking: buffers.1.map(|bytes| Marking {
@@ -1013,6 +1029,7 @@ proptest! {
         let needed = links.map(|link| pause::headroom(&network.delays(), link)).max().unwrap();
         network.links.buffers.bytes_max = Some(needed + more);
         network.links.buffers.full = WhenFull::Pause { headroom_bytes: None };
+        network.links.buffers.shared = None;
         let (times, log, links) = engine(&network, &messages);
         prop_assert!(links.iter().all(|(counts, _)| counts.lost == 0));
         let (slow_times, slow_log, slow_links) = slow(&network, &messages);

@@ -5,7 +5,9 @@
 
 use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_network::fluid::ResourceId;
-use viaduct_network::{Buffers, CongestionControl, Marking, Network, QueueCounts, Transfer};
+use viaduct_network::{
+    Buffers, CongestionControl, Marking, Network, QueueCounts, SharedMemory, Transfer,
+};
 
 use crate::common::{BYTE, carry_or_lose, limited, transfer};
 
@@ -62,6 +64,66 @@ fn what_finds_a_queue_full_is_lost_and_nothing_else() {
     let found = lost(&mut network, [0, 1, 2, 3, 990, 1_010, 9_000].into_iter());
     assert_eq!(found, [false; 7]);
     assert_eq!(network.queue_max_bytes(BETWEEN), 5_000);
+}
+
+/// The switch in the middle of three sends on to both sides, over links of which these are the
+/// queues.
+const SIDES: [ResourceId; 2] = [ResourceId(7), ResourceId(8)];
+
+#[test]
+fn queues_that_share_a_memory_come_to_their_part_of_what_is_free() {
+    const MEMORY: u64 = 1_000;
+    for alpha in [0.5, 1.0, 2.0, 8.0] {
+        let buffers = Buffers {
+            shared: Some(SharedMemory {
+                bytes: MEMORY * u64::from(FRAME),
+                alpha,
+            }),
+            ..Buffers::default()
+        };
+        // n queues that nobody empties come to alpha / (1 + n alpha) of it each. The host of the
+        // middle sends much faster than they leave: a thousandth of that is gone meanwhile.
+        for queues in [1, 2] {
+            let mut network = limited(3, buffers, 1);
+            let target = |tag: usize| [0, 2][tag % queues];
+            let transfers: Vec<(u64, Transfer)> = (0..4_000)
+                .map(|tag| (0, transfer((1, target(tag)), FRAME, tag)))
+                .collect();
+            carry_or_lose(&mut network, &transfers);
+            let part = alpha / (1.0 + queues as f64 * alpha) * MEMORY as f64;
+            for side in &SIDES[..queues] {
+                let most = (network.queue_max_bytes(*side) / u64::from(FRAME)) as f64;
+                assert!(
+                    (most - part).abs() <= 1.0,
+                    "{alpha} {queues}: {most} {part}"
+                );
+                let lost = network.queue_counts(*side, Time::ZERO).lost as f64;
+                let sent = 4_000.0 / queues as f64;
+                assert!((sent - lost - part).abs() < 6.0, "{alpha} {queues}: {lost}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_memory_that_is_shared_is_that_of_one_switch() {
+    // Of alpha = 1 one queue alone comes to half of the memory, whatever another switch holds.
+    let buffers = Buffers {
+        shared: Some(SharedMemory {
+            bytes: 8 * u64::from(FRAME),
+            alpha: 1.0,
+        }),
+        ..Buffers::default()
+    };
+    let mut network = limited(3, buffers, 1);
+    let transfers: Vec<(u64, Transfer)> = (0..20)
+        .map(|tag| (0, transfer([(0, 1), (1, 2)][tag % 2], FRAME, tag)))
+        .collect();
+    carry_or_lose(&mut network, &transfers);
+    for link in [ResourceId(6), SIDES[1]] {
+        assert_eq!(network.queue_max_bytes(link), 4 * u64::from(FRAME));
+        assert_eq!(network.queue_counts(link, Time::ZERO).lost, 6);
+    }
 }
 
 #[test]

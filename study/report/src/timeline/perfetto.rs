@@ -9,6 +9,13 @@ pub(super) const SLICE_BEGIN: i32 = 1;
 pub(super) const SLICE_END: i32 = 2;
 /// Something happened at one moment.
 pub(super) const INSTANT: i32 = 3;
+/// A counter has a value from now on.
+pub(super) const COUNTER: i32 = 4;
+
+/// Units of counters.
+pub(super) const UNIT_NANOSECONDS: i32 = 1;
+pub(super) const UNIT_COUNT: i32 = 2;
+pub(super) const UNIT_BYTES: i32 = 3;
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Trace {
@@ -41,11 +48,19 @@ pub(super) struct TrackDescriptor {
     pub(super) process: Option<ProcessDescriptor>,
     #[prost(uint64, optional, tag = "5")]
     pub(super) parent_uuid: Option<u64>,
+    #[prost(message, optional, tag = "8")]
+    pub(super) counter: Option<CounterDescriptor>,
     /// 3: by `sibling_order_rank`.
     #[prost(int32, optional, tag = "11")]
     pub(super) child_ordering: Option<i32>,
     #[prost(int32, optional, tag = "12")]
     pub(super) sibling_order_rank: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct CounterDescriptor {
+    #[prost(int32, optional, tag = "3")]
+    pub(super) unit: Option<i32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -68,6 +83,8 @@ pub(super) struct TrackEvent {
     pub(super) categories: Vec<String>,
     #[prost(string, optional, tag = "23")]
     pub(super) name: Option<String>,
+    #[prost(int64, optional, tag = "30")]
+    pub(super) counter_value: Option<i64>,
     #[prost(fixed64, repeated, packed = "false", tag = "47")]
     pub(super) flow_ids: Vec<u64>,
     #[prost(fixed64, repeated, packed = "false", tag = "48")]

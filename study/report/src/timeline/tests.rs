@@ -29,6 +29,8 @@ struct Read {
     names: BTreeMap<u64, String>,
     slices: Vec<(u64, u64, u64, String)>,
     flows: BTreeMap<u64, Vec<(u64, bool)>>,
+    /// The values of each counter, with their times.
+    counters: BTreeMap<String, Vec<(u64, i64)>>,
 }
 
 fn read(bytes: &[u8]) -> Read {
@@ -37,6 +39,7 @@ fn read(bytes: &[u8]) -> Read {
         names: BTreeMap::new(),
         slices: Vec::new(),
         flows: BTreeMap::new(),
+        counters: BTreeMap::new(),
     };
     let mut open: BTreeMap<u64, (u64, String)> = BTreeMap::new();
     let mut last = 0;
@@ -69,6 +72,11 @@ fn read(bytes: &[u8]) -> Read {
             SLICE_END => {
                 let (begin, name) = open.remove(&track).unwrap();
                 read.slices.push((track, begin, time, name));
+            }
+            COUNTER => {
+                let values = read.counters.entry(read.names[&track].clone());
+                let value = event.counter_value.unwrap();
+                values.or_default().push((time, value));
             }
             _ => {}
         }
@@ -118,6 +126,60 @@ fn a_timeline_reads_back_with_an_arrow_a_message() {
             .unwrap();
         assert_eq!(taken.2, message.ended.picoseconds() / 1000);
     }
+}
+
+#[test]
+fn what_queues_held_and_did_is_below_their_links() {
+    let lossy = [
+        "links.model=packets",
+        "links.frame_payload=1500 B",
+        "links.buffer=6 KB",
+        "links.ecn_low=2 KB",
+    ];
+    let (config, recording) = recorded("torus-1024", &lossy, 200);
+    let messages = recording.messages.iter();
+    let (first, last) = messages.fold((Time::MAX, Time::ZERO), |(first, last), it| {
+        (first.min(it.posted), last.max(it.ended))
+    });
+    // Windows of their own, from the first of these messages on.
+    assert_eq!(recording.queues_from, first);
+    let windows = (last - first).picoseconds() / recording.queue_window.picoseconds();
+    assert!((40..=200).contains(&windows), "{windows}");
+    let counters = read(&timeline(&config, &recording)).counters;
+    let mut sums = [0, 0];
+    for used in &recording.uses {
+        let Used::Link(link) = used.used else {
+            continue;
+        };
+        let name = format!("link {}", config.topology.link_name(link));
+        let rows = recording.queues.iter().filter(|row| row.link == link.0);
+        let rows: Vec<_> = rows.collect();
+        let most = rows.iter().map(|row| row.bytes_max).max().unwrap_or(0);
+        let sum = |figure: fn(&viaduct_network::QueueCounts) -> u64| {
+            rows.iter().map(|row| figure(&row.counts)).sum::<u64>()
+        };
+        let of = |figure: &str| counters.get(&format!("{name}, {figure}"));
+        let shown = of("queue").map_or(0, |it| it.iter().map(|(_, value)| *value).max().unwrap());
+        assert_eq!(shown, most as i64, "{name}");
+        for (place, (figure, counted)) in [
+            ("frames marked", sum(|it| it.marked)),
+            ("frames lost", sum(|it| it.lost)),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let values = of(figure).map_or(&[][..], |it| &it[..]);
+            let shown: i64 = values.iter().map(|(_, value)| value).sum();
+            assert_eq!(shown, counted as i64, "{name}, {figure}");
+            sums[place] += shown;
+        }
+        assert!(of("paused").is_none(), "{name}");
+    }
+    assert!(sums.iter().all(|sum| *sum > 0), "{sums:?}");
+    assert!(counters.values().all(|it| it.last().unwrap().1 == 0));
+    // Other levels have no such queues.
+    let (config, recording) = recorded("torus-1024", &[], 20);
+    assert!(read(&timeline(&config, &recording)).counters.is_empty());
 }
 
 #[test]

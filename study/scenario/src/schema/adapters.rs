@@ -117,6 +117,14 @@ section! {
     }
 }
 
+words! {
+    /// What a reliable connection sends again.
+    pub(crate) enum Repeat {
+        GoBackN = "go-back-n",
+        Selective = "selective-repeat",
+    }
+}
+
 section! {
     Rdma Optional "hosts.model.rdma": "the adapter of mechanism rdma: a current one" {
         doorbell: Setting<Time> = time("a doorbell's way to the adapter");
@@ -130,6 +138,8 @@ section! {
         connections: Setting<u32> = whole(1, 65_534, "whose state the adapter keeps");
         retries: Setting<u32> = whole(0, 1000, "of what is lost; 0: none");
         timeout: Setting<Time> = time("until what is lost is sent again");
+        retransmission: Setting<Repeat> =
+            choice("all from a gap on goes again, or what is missing alone");
         transfer_max: Setting<u32> = transfer_max();
     }
 }

@@ -498,6 +498,11 @@ fn limits_of_queues_are_for_frames_that_fit_into_them() {
         "model = \"packets\", ecn_low = \"16 KiB\", ecn_high = \"8 KiB\"",
         "model = \"packets\", buffer = \"8 KiB\", ecn_low = \"8 KiB\", ecn_probability = \"10 %\"",
         "model = \"packets\", buffer = \"64 KiB\", ecn_low = \"8 KiB\", ecn_high = \"32 KiB\"",
+        "model = \"packets\", alpha = 2.0",
+        "model = \"packets\", shared_buffer = \"64 KiB\", alpha = 0.0",
+        "model = \"packets\", shared_buffer = \"2 KiB\", alpha = 0.5",
+        "model = \"packets\", shared_buffer = \"64 KiB\", full = \"pause\"",
+        "model = \"packets\", shared_buffer = \"64 KiB\", full = \"trim\"",
     ]
     .map(|more| format!("---- {more}\n{}\n", with(more)))
     .into();

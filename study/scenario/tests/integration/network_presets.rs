@@ -291,14 +291,18 @@ fn bad_presets_are_told_what_is_wrong() {
 /// Two clusters, their long link full or not, and messages of 1 MiB that go again when frames are
 /// lost.
 fn long_link(window: u32, loss: &str, seed: u32) -> RunResult {
+    long_link_with("go-back-n", window, loss, seed)
+}
+
+fn long_link_with(retransmission: &str, window: u32, loss: &str, seed: u32) -> RunResult {
     let faults = match loss {
         "" => String::new(),
         rate => format!("[[fault]]\nkind = \"loss\"\nlinks = \"s0 -> s1\"\nrate = \"{rate}\"\n"),
     };
     let text = format!(
         "[run]\nuntil = \"20 s\"\nseed = {seed}\n[network]\n{TWO_CLUSTERS}\n[links]\npreset = \
-         \"wan-10ms\"\n[hosts]\nnic = \"rnic-gen4\"\nprepost = 64\n[traffic]\narrivals = \
-         \"window\"\npattern = \"pairs\"\npairs = [[0, 1]]\nwindow = {window}\nsize = \"1 \
+         \"wan-10ms\"\n[hosts]\nnic = \"rnic-gen4\"\nprepost = 96\nsend_buffers = 96\n[hosts.model.rdma]\n\
+         retransmission = \"{retransmission}\"\n[traffic]\narrivals = \"window\"\npattern = \"pairs\"\npairs = [[0, 1]]\nwindow = {window}\nsize = \"1 \
          MiB\"\nreliability = \"reliable-reception\"\n{faults}"
     );
     run(&parse_study(&text).unwrap())
@@ -340,6 +344,25 @@ fn a_lost_frame_costs_a_full_long_link_a_round_trip() {
         let mean = delivered.sum::<f64>() / 10.0;
         assert!(
             (mean / expected - 1.0).abs() < 0.02,
+            "{loss}: {mean} {expected}"
+        );
+    }
+}
+
+#[test]
+fn a_lost_frame_costs_itself_with_selective_repeat() {
+    for (loss, share) in [("0.01 %", 1e-4), ("0.1 %", 1e-3), ("1 %", 1e-2)] {
+        // Each frame goes 1 / (1 - p) times before it comes. A window of 96 MiB, four round trips,
+        // is not used up while a message waits for its last frame.
+        let expected = 20.0 * (1.0 - share) / (FRAMES_OF_MESSAGE * FRAME);
+        let seeds = 1..=3;
+        let delivered = seeds.map(|seed| {
+            let result = long_link_with("selective-repeat", 96, loss, seed);
+            result.messages.delivered as f64
+        });
+        let mean = delivered.sum::<f64>() / 3.0;
+        assert!(
+            (mean / expected - 1.0).abs() < 0.01,
             "{loss}: {mean} {expected}"
         );
     }

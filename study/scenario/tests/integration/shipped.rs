@@ -114,7 +114,7 @@ fn every_preset_loads_and_each_number_has_a_source() {
             MechanismKind::Kernel => 27,
             MechanismKind::Endpoints if model.name == "am-myrinet" => 58,
             MechanismKind::Endpoints => 49,
-            MechanismKind::Rdma => 30,
+            MechanismKind::Rdma => 31,
         };
         assert_eq!(model.numbers.len(), count, "{}", model.name);
         // Each makes hosts for programs, in a network of its own, or interfaces with endpoints.

@@ -56,6 +56,7 @@ const PARTS: [&[&str]; 8] = [
         "open",
     ],
     &[
+        "rnic-gen4 selective",
         "rnic-gen4",
         "am-myrinet",
         "clan-dma",
@@ -79,6 +80,7 @@ const PARTS: [&[&str]; 8] = [
     ],
     &[
         "credits ugal",
+        "credits spray",
         "credits wormhole",
         "credits stored",
         "credits",
@@ -88,6 +90,7 @@ const PARTS: [&[&str]; 8] = [
         "packets spray",
         "packets nscc",
         "packets dcqcn",
+        "packets full shared",
         "packets trim fair",
         "packets trim",
         "packets pause fair",
@@ -166,11 +169,16 @@ leaf3 spine0
 leaf3 spine1
 ";
 
+/// The preset of an adapter.
+fn preset(words: &str) -> &str {
+    words.split_whitespace().next().unwrap()
+}
+
 /// How the adapters of each preset carry messages.
 static MECHANISMS: LazyLock<Vec<MechanismKind>> = LazyLock::new(|| {
     let presets = PARTS[1].iter();
     presets
-        .map(|name| load_preset(name).unwrap().mechanism)
+        .map(|words| load_preset(preset(words)).unwrap().mechanism)
         .collect()
 });
 
@@ -302,7 +310,7 @@ fn covering(cells: &[Cell]) -> Vec<Cell> {
 
 /// The study of a cell; endpoints take their network and faults from it.
 fn study(cell: &Cell) -> Study {
-    let (workload, adapter) = (text(cell, 0), text(cell, 1));
+    let (workload, adapter) = (text(cell, 0), preset(text(cell, 1)));
     let has_frames = workload == "endpoints" && MECHANISMS[cell[1]] == MechanismKind::Endpoints;
     let network = match text(cell, 2) {
         "switch" => "topology = \"switch\"\nhosts = 8",
@@ -333,6 +341,9 @@ fn study(cell: &Cell) -> Study {
         }
         Some("packets") if text(cell, 3).contains("trim") => {
             "model = \"packets\"\nfull = \"trim\"\nbuffer = \"3 KiB\""
+        }
+        Some("packets") if text(cell, 3).contains("shared") => {
+            "model = \"packets\"\nshared_buffer = \"8 KiB\""
         }
         Some("packets") if has_full_queues(cell) => {
             "model = \"packets\"\nbuffer = \"3 KiB\"\necn_low = \"1 KiB\""
@@ -443,6 +454,9 @@ host_timeout = "1 ms"
         let adapters = ["adapters=2", "adapter_choice=round-robin"];
         set.extend(adapters.map(|it| format!("hosts.{it}")));
         set.push(format!("hosts.buses={buses}"));
+    }
+    if self::text(cell, 1).contains("selective") && !has_frames {
+        set.push("hosts.model.rdma.retransmission=selective-repeat".to_owned());
     }
     if adapter == "rnic-gen4" && !has_frames {
         // Shorter than the run, and longer in all than queues at this load hold a message up: these
@@ -637,7 +651,7 @@ fn wanted_words() -> Option<String> {
 fn sends_again(cell: &Cell) -> bool {
     let simplest = |part: usize| cell[part] + 1 == PARTS[part].len();
     let is_of_interest = simplest(3) || text(cell, 3) == "packets full";
-    text(cell, 1) == "rnic-gen4" && is_of_interest && [0, 2].into_iter().all(simplest)
+    preset(text(cell, 1)) == "rnic-gen4" && is_of_interest && [0, 2].into_iter().all(simplest)
 }
 
 #[test]
@@ -678,7 +692,7 @@ fn what_the_table_refuses_is_refused_in_its_words() {
         let is_of_via = of_others.iter().any(|it| it.reason == refusal.reason);
         let mut found = cells().into_iter().filter(is_refused);
         let cell = found.find(|cell| !is_of_via || is_own(cell)).unwrap();
-        let adapter = text(&cell, 1);
+        let adapter = preset(text(&cell, 1));
         let said = match combination(&cell).workload {
             // No reader is ever told of a level for endpoints, or of an operation.
             Workload::Endpoints => continue,

@@ -43,7 +43,19 @@ impl Slow<'_> {
 
     pub(super) fn is_ordered(&self) -> bool {
         let buffers = self.network.links.buffers;
-        buffers.may_pause() || buffers.may_trim() || buffers.queueing == Queueing::Fair
+        buffers.may_pause()
+            || buffers.may_trim()
+            || buffers.shared.is_some()
+            || buffers.queueing == Queueing::Fair
+    }
+
+    /// Bytes of the frames that are in the queue of a link.
+    fn held_by(&self, link: u32) -> u64 {
+        let waiting = self.waiting.get(&link).into_iter().flatten();
+        let here = waiting.chain(self.leaving.get(&link));
+        let here = here.filter(|it| !it.is_header);
+        here.map(|it| self.bytes(it.message, it.frame).0 as u64)
+            .sum()
     }
 
     fn flow(&self, message: usize) -> Flow {
@@ -66,17 +78,21 @@ impl Slow<'_> {
         let buffers = self.network.links.buffers;
         let (held, is_told) = self.behind.get(&from).copied().unwrap_or_default();
         let held = held + wire as u64;
-        let waiting = self.waiting.get(&link).into_iter().flatten();
-        let here = waiting.chain(self.leaving.get(&link));
-        let here = here.filter(|it| !it.is_header);
-        let before: u64 = here
-            .map(|it| self.bytes(it.message, it.frame).0 as u64)
-            .sum();
+        let before = self.held_by(link);
         let counted = match buffers.may_pause() {
             true => held,
             false => before + wire as u64,
         };
-        let is_full = buffers.bytes_max.is_some_and(|most| counted > most);
+        let is_full = buffers.bytes_max.is_some_and(|most| counted > most)
+            || buffers.shared.is_some_and(|memory| {
+                let topology = &self.network.topology;
+                let switch = |link| topology.link_ends(LinkId(link)).0;
+                let all = 0..topology.link_count();
+                let queues = all.filter(|other| switch(*other) == switch(link));
+                let used: u64 = queues.map(|queue| self.held_by(queue)).sum();
+                let free = memory.bytes.saturating_sub(used) as f64;
+                f64::from(wire as u32) > free || (before + wire as u64) as f64 > memory.alpha * free
+            });
         if is_full && buffers.may_trim() && before > 0 {
             self.links[link as usize].0.trimmed += 1;
             let header = Placed {

@@ -1,12 +1,13 @@
 //! Reliable connections of RDMA adapters send again what was lost.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use viaduct_cluster::faults::{Fault, Links};
 use viaduct_engine::Time;
 use viaduct_hardware::Mechanism;
-use viaduct_programs::Outcome;
 use viaduct_programs::config::SimulationConfig;
+use viaduct_programs::{Outcome, Simulation};
 use viaduct_provider::Memory;
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_scenario::load_programs;
@@ -17,6 +18,7 @@ use super::two::{
 };
 
 const MESSAGES: usize = 300;
+const SCHEMES: [&str; 2] = ["go-back-n", "selective repeat"];
 
 /// An RDMA adapter that waits so many microseconds until it sends again.
 fn rnic(faults: &[Fault], timeout: u64) -> SimulationConfig {
@@ -26,6 +28,17 @@ fn rnic(faults: &[Fault], timeout: u64) -> SimulationConfig {
         model.timeout = Time::from_microseconds(timeout);
     }
     config
+}
+
+/// The same adapter, of go-back-N and of selective repeat.
+fn both(config: &SimulationConfig) -> [SimulationConfig; 2] {
+    [false, true].map(|is_selective| {
+        let mut config = config.clone();
+        if let Mechanism::Rdma(model) = &mut config.host.common_mut().mechanism {
+            model.repeats_selectively = is_selective;
+        }
+        config
+    })
 }
 
 const fn loss(links: Links, rate: f64) -> Fault {
@@ -108,17 +121,19 @@ fn every_message_comes_once_and_in_order_whatever_is_lost() {
                 rate: 0.1,
             },
         ] {
-            let (outcome, told) = numbers(rnic(&[fault], 30), level);
-            let place = format!("{level:?}, {fault:?}");
-            for told in told.into_iter().flatten() {
-                assert_eq!((told.ended, told.errors), (vec![], vec![]), "{place}");
+            for (config, scheme) in both(&rnic(&[fault], 30)).into_iter().zip(SCHEMES) {
+                let (outcome, told) = numbers(config, level);
+                let place = format!("{level:?}, {fault:?}, {scheme}");
+                for told in told.into_iter().flatten() {
+                    assert_eq!((told.ended, told.errors), (vec![], vec![]), "{place}");
+                }
+                let counts = outcome.counts;
+                // Without acknowledgements nothing goes back that could be lost.
+                let has_way_back = fault == loss(BACK, 0.2) && level == RD;
+                assert_eq!(counts.lost > 0, !has_way_back, "{place}");
+                assert_eq!(counts.retransmissions > 0, !has_way_back, "{place}");
+                assert_eq!(counts.corrupted, 0, "{place}");
             }
-            let counts = outcome.counts;
-            // Without acknowledgements nothing goes back that could be lost.
-            let has_way_back = fault == loss(BACK, 0.2) && level == RD;
-            assert_eq!(counts.lost > 0, !has_way_back, "{place}");
-            assert_eq!(counts.retransmissions > 0, !has_way_back, "{place}");
-            assert_eq!(counts.corrupted, 0, "{place}");
         }
     }
 }
@@ -129,12 +144,14 @@ fn what_was_told_of_comes_though_its_sender_has_disconnected() {
         for seed in 1..=8 {
             let mut config = rnic(&[loss(THERE, 0.3)], 30);
             config.seed = seed;
-            let (outcome, told) = run_two(config, level, [send_and_leave, count_numbers]);
-            let counts = outcome.unwrap().counts;
-            for told in told.into_iter().flatten() {
-                assert_eq!(told.ended, vec![], "{level:?}, seed {seed}");
+            for config in both(&config) {
+                let (outcome, told) = run_two(config, level, [send_and_leave, count_numbers]);
+                let counts = outcome.unwrap().counts;
+                for told in told.into_iter().flatten() {
+                    assert_eq!(told.ended, vec![], "{level:?}, seed {seed}");
+                }
+                assert_eq!(counts.connections_broken, 0, "{level:?}, seed {seed}");
             }
-            assert_eq!(counts.connections_broken, 0, "{level:?}, seed {seed}");
         }
     }
 }
@@ -155,10 +172,12 @@ fn the_more_is_lost_the_more_is_sent_again() {
 #[test]
 fn a_gap_is_told_long_before_the_time_is_over() {
     // Losses at 40 ms each would not end in time.
-    let (outcome, told) = numbers(rnic(&[loss(THERE, 0.03)], 40_000), RD);
-    assert!(outcome.counts.lost > 3);
-    let whole = told.into_iter().flatten().all(|told| told.ended.is_empty());
-    assert!(whole);
+    for config in both(&rnic(&[loss(THERE, 0.03)], 40_000)) {
+        let (outcome, told) = numbers(config, RD);
+        assert!(outcome.counts.lost > 3);
+        let whole = told.into_iter().flatten().all(|told| told.ended.is_empty());
+        assert!(whole);
+    }
 }
 
 #[test]
@@ -168,28 +187,30 @@ fn a_connection_breaks_when_nothing_gets_through() {
         if let Mechanism::Rdma(model) = &mut config.host.common_mut().mechanism {
             model.retries = retries;
         }
-        let (outcome, told) = run_two(
-            config,
-            RR,
-            [
-                |end| {
-                    end.post();
-                    let before = end.process.now();
-                    let ended = end.sent(1);
-                    let took = (end.process.now() - before).as_micros() as u32;
-                    vec![ended[0], Ended::Failed(took)]
-                },
-                |end| end.received(1),
-            ],
-        );
-        assert_eq!(outcome.unwrap().counts.retransmissions, u64::from(retries));
-        let sender = told[0].clone().unwrap();
-        assert_eq!(sender.ended[0], TRANSPORT);
-        let Ended::Failed(took) = sender.ended[1] else {
-            panic!("{sender:?}")
-        };
-        let waited = 500 * (retries + 1);
-        assert!((waited..waited + 50).contains(&took), "{took} us");
+        for config in both(&config) {
+            let (outcome, told) = run_two(
+                config,
+                RR,
+                [
+                    |end| {
+                        end.post();
+                        let before = end.process.now();
+                        let ended = end.sent(1);
+                        let took = (end.process.now() - before).as_micros() as u32;
+                        vec![ended[0], Ended::Failed(took)]
+                    },
+                    |end| end.received(1),
+                ],
+            );
+            assert_eq!(outcome.unwrap().counts.retransmissions, u64::from(retries));
+            let sender = told[0].clone().unwrap();
+            assert_eq!(sender.ended[0], TRANSPORT);
+            let Ended::Failed(took) = sender.ended[1] else {
+                panic!("{sender:?}")
+            };
+            let waited = 500 * (retries + 1);
+            assert!((waited..waited + 50).contains(&took), "{took} us");
+        }
     }
 }
 
@@ -239,12 +260,13 @@ fn remote_reads_and_writes_are_repeated_too() {
             told.retain(|ended| *ended != Ended::Well);
             told
         };
-        let config = rnic(&[loss(Links::All, 0.1)], 20);
-        let (outcome, told) = run_two(config, level, [part, |_| Vec::new()]);
-        let counts = outcome.unwrap().counts;
-        assert!(counts.lost > 5 && counts.retransmissions >= 5, "{counts:?}");
-        for told in told.into_iter().flatten() {
-            assert_eq!((told.ended, told.errors), (vec![], vec![]));
+        for config in both(&rnic(&[loss(Links::All, 0.1)], 20)) {
+            let (outcome, told) = run_two(config, level, [part, |_| Vec::new()]);
+            let counts = outcome.unwrap().counts;
+            assert!(counts.lost > 5 && counts.retransmissions >= 5, "{counts:?}");
+            for told in told.into_iter().flatten() {
+                assert_eq!((told.ended, told.errors), (vec![], vec![]));
+            }
         }
     }
 }
@@ -256,10 +278,12 @@ fn a_short_cut_is_survived() {
         from: at(2020),
         until: Some(at(2100)),
     };
-    let (outcome, told) = numbers(rnic(&[cut], 50), RD);
-    assert!(outcome.counts.lost > 0);
-    for told in told.into_iter().flatten() {
-        assert_eq!((told.ended, told.errors), (vec![], vec![]));
+    for config in both(&rnic(&[cut], 50)) {
+        let (outcome, told) = numbers(config, RD);
+        assert!(outcome.counts.lost > 0);
+        for told in told.into_iter().flatten() {
+            assert_eq!((told.ended, told.errors), (vec![], vec![]));
+        }
     }
 }
 
@@ -332,8 +356,8 @@ fn count_long(end: &mut End) -> Vec<Ended> {
 }
 
 /// How many long messages came, and how long all took, in microseconds.
-fn long(faults: &[Fault], seed: u64) -> (u32, u32, Outcome) {
-    let mut config = rnic(faults, TIMEOUT_US.into());
+fn long(faults: &[Fault], seed: u64, scheme: usize) -> (u32, u32, Outcome) {
+    let mut config = both(&rnic(faults, TIMEOUT_US.into()))[scheme].clone();
     config.seed = seed;
     let (outcome, told) = run_two(config, RD, [send_long, count_long]);
     let told = told[1].clone().unwrap();
@@ -353,12 +377,12 @@ fn long(faults: &[Fault], seed: u64) -> (u32, u32, Outcome) {
 fn of_a_long_message_what_the_receiver_lacks_is_sent_again() {
     // Seven in a hundred of these messages get through without a loss at 1 %, one in a million at
     // 5 %: sent again as a whole, they would break the connection.
-    let (came, alone, outcome) = long(&[], 1);
+    let (came, alone, outcome) = long(&[], 1, 0);
     assert_eq!((u64::from(came), outcome.counts.lost), (LONG_MESSAGES, 0));
     for rate in [0.01, 0.05] {
         let (mut lost, mut took_us) = (0.0, 0.0);
         for seed in 1..=SEEDS {
-            let (came, took, outcome) = long(&[loss(THERE, rate)], seed);
+            let (came, took, outcome) = long(&[loss(THERE, rate)], seed, 0);
             assert_eq!(u64::from(came), LONG_MESSAGES, "{rate}, seed {seed}");
             lost += outcome.counts.lost as f64;
             took_us += f64::from(took - alone);
@@ -390,15 +414,17 @@ fn long_messages_survive_a_cut_in_their_middle() {
         from: at(4030),
         until: Some(at(4060)),
     };
-    let (_, alone, _) = long(&[], 1);
-    let (came, took, outcome) = long(&[cut], 1);
-    assert_eq!(u64::from(came), LONG_MESSAGES);
-    assert!(outcome.counts.lost > 0);
-    // The first third of the message is not sent again.
-    assert!(
-        took > alone && took - alone < 300,
-        "{took} us, {alone} alone"
-    );
+    for (scheme, name) in SCHEMES.iter().enumerate() {
+        let (_, alone, _) = long(&[], 1, scheme);
+        let (came, took, outcome) = long(&[cut], 1, scheme);
+        assert_eq!(u64::from(came), LONG_MESSAGES, "{name}");
+        assert!(outcome.counts.lost > 0, "{name}");
+        // The first third of the message is not sent again.
+        assert!(
+            took > alone && took - alone < 300,
+            "{name}: {took} us, {alone} alone"
+        );
+    }
 }
 
 #[test]
@@ -416,9 +442,64 @@ fn of_a_long_read_what_is_lacking_is_asked_for_again() {
     // Frames of 8 bytes, so that a read of what the peers gave has many.
     let mut config = rnic(&[loss(BACK, 0.1)], 20);
     config.links.frame.payload_bytes = 8;
-    let (outcome, told) = run_two(config, RD, [part, |_| Vec::new()]);
-    assert!(outcome.unwrap().counts.lost > 30);
-    for told in told.into_iter().flatten() {
-        assert_eq!((told.ended, told.errors), (vec![], vec![]));
+    for config in both(&config) {
+        let (outcome, told) = run_two(config, RD, [part, |_| Vec::new()]);
+        assert!(outcome.unwrap().counts.lost > 30);
+        for told in told.into_iter().flatten() {
+            assert_eq!((told.ended, told.errors), (vec![], vec![]));
+        }
+    }
+}
+
+/// Three hosts: the first sends to the second, disconnects as soon as its sends are complete, and
+/// goes on to the third with the same VI.
+#[test]
+fn what_was_told_of_comes_though_its_vi_has_another_peer() {
+    const EACH: u64 = 40;
+    for (seed, scheme) in (1..=4).flat_map(|seed| [(seed, 0), (seed, 1)]) {
+        let mut config = load_programs("rnic-gen3", None, 3).unwrap();
+        (config.seed, config.faults) = (seed, vec![loss(THERE, 0.3)]);
+        let mut config = both(&config)[scheme].clone();
+        if let Mechanism::Rdma(model) = &mut config.host.common_mut().mechanism {
+            model.timeout = Time::from_microseconds(30);
+        }
+        let mut simulation = Simulation::new(config);
+        let came: Arc<Mutex<[Vec<u64>; 2]>> = Arc::default();
+        simulation.spawn(0, move |process| {
+            let mut end = End::new(process, RD);
+            for host in ["host1", "host2"] {
+                end.connect(host);
+                for number in 0..EACH {
+                    let mut buffer = end.buffer();
+                    buffer[..8].copy_from_slice(&number.to_le_bytes());
+                    end.vi.post_send(buffer, BYTES).unwrap();
+                    end.vi.sent(None).unwrap();
+                }
+                end.vi.disconnect().unwrap();
+            }
+        });
+        for host in 1..=2 {
+            let came = came.clone();
+            simulation.spawn(host, move |process| {
+                let mut end = End::new(process, RD);
+                for _ in 0..EACH {
+                    let buffer = end.buffer();
+                    end.vi.post_receive(buffer).unwrap();
+                }
+                let listener = end.nic.listen(b"faults");
+                listener.accept(&mut end.vi, None).unwrap();
+                let limit = Some(Duration::from_millis(5));
+                let numbers = std::iter::from_fn(|| {
+                    let received = end.vi.receive(limit).ok()?;
+                    Some(u64::from_le_bytes(received.data()[..8].try_into().unwrap()))
+                });
+                came.lock().unwrap()[host as usize - 1] = numbers.collect();
+            });
+        }
+        let outcome = simulation.run().unwrap();
+        assert!(outcome.counts.retransmissions > 20);
+        let all: Vec<u64> = (0..EACH).collect();
+        let place = format!("seed {seed}, {}", SCHEMES[scheme]);
+        assert_eq!(*came.lock().unwrap(), [all.clone(), all], "{place}");
     }
 }

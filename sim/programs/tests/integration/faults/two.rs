@@ -100,7 +100,7 @@ pub(crate) fn ended<T>(result: Result<T, CompletionError>) -> Ended {
 }
 
 impl End {
-    fn new(process: Process, level: ReliabilityLevel) -> Self {
+    pub(crate) fn new(process: Process, level: ReliabilityLevel) -> Self {
         let nic = Nic::open(process.fabric(), "sim0").unwrap();
         let builder = nic
             .vi()
