@@ -133,15 +133,15 @@ impl fmt::Debug for Agent {
 }
 
 impl Agent {
-    /// With a NIC, and others.
+    /// With a NIC, and others. Its handles bear its number among the agents of its program.
     #[must_use]
-    pub fn new(first: Device, others: Vec<Device>) -> Self {
+    pub fn new(number: u32, first: Device, others: Vec<Device>) -> Self {
         Self {
             devices: Devices::new(first, others),
-            nics: Table::new(),
-            vis: Table::new(),
-            completion_queues: Table::new(),
-            requests: Table::new(),
+            nics: Table::new(number),
+            vis: Table::new(number),
+            completion_queues: Table::new(number),
+            requests: Table::new(number),
             jobs: VecDeque::new(),
             told: BTreeSet::new(),
             blocks: BTreeMap::new(),

@@ -43,3 +43,4 @@ pub use memory::{copy, gather};
 pub use provider::AgentProvider;
 pub use refusal::dead;
 pub use runtime::{Runtime, Work};
+pub use table::{AGENT_BITS, agent_of, first_generation};

@@ -34,21 +34,24 @@ kinds!(0: NicHandle, 1: ViHandle, 2: CompletionQueueHandle, 3: ConnectionHandle)
 
 /// Values under handles that no other value had, or will have.
 ///
-/// A handle's number is the value's place, how often the place was used, and the kind:
+/// A handle's number is the value's place, how often the place was used, the number of the agent
+/// among those of its program, and the kind:
 ///
 /// ```text
-///  63         32 31        2 1    0
-/// [ generation  |  place    | kind ]
+///  63    58 57        32 31        2 1    0
+/// [ agent  | generation |  place    | kind ]
 /// ```
 pub(crate) struct Table<H, T> {
     slots: Vec<Slot<T>>,
+    /// Agent and generation of a place's first value.
+    first_generation: u32,
     /// The first place that is vacant; each names the next.
     vacant_head: u32,
     handle: PhantomData<fn(H)>,
 }
 
 struct Slot<T> {
-    /// Which of the place's values; never 0.
+    /// The agent, and which of the place's values; never 0.
     generation: u32,
     /// Of a vacant place: the next one.
     vacant_next: u32,
@@ -58,14 +61,35 @@ struct Slot<T> {
 /// Ends the list of vacant places.
 const NO_PLACE: u32 = u32::MAX;
 
+/// Bits of a handle's number that say of which agent it is: the highest.
+pub const AGENT_BITS: u32 = 6;
+
+/// The agent of a handle's number, among those of its program.
+#[must_use]
+pub const fn agent_of(number: u64) -> u32 {
+    (number >> (u64::BITS - AGENT_BITS)) as u32
+}
+
+/// The number of the highest 32 bits with which handles of an agent begin: its own, and 1.
+///
+/// # Panics
+///
+/// If there is no such agent.
+#[must_use]
+pub const fn first_generation(agent: u32) -> u32 {
+    assert!(agent < 1 << AGENT_BITS, "too many agents of one program");
+    agent << (u32::BITS - AGENT_BITS) | 1
+}
+
 /// Places that a handle's number can tell apart.
 const PLACES_MAX: usize = 1 << 30;
 
 impl<H: Handle, T> Table<H, T> {
-    /// Has allocated nothing.
-    pub(crate) const fn new() -> Self {
+    /// The table of an agent of this number. Has allocated nothing.
+    pub(crate) const fn new(agent: u32) -> Self {
         Self {
             slots: Vec::new(),
+            first_generation: first_generation(agent),
             vacant_head: NO_PLACE,
             handle: PhantomData,
         }
@@ -89,7 +113,7 @@ impl<H: Handle, T> Table<H, T> {
                     self.slots.reserve_exact(self.slots.len().max(1));
                 }
                 self.slots.push(Slot {
-                    generation: 1,
+                    generation: self.first_generation,
                     vacant_next: NO_PLACE,
                     value: None,
                 });
@@ -134,7 +158,8 @@ impl<H: Handle, T> Table<H, T> {
         let slot = self.slots.get_mut(place)?;
         let value = slot.value.take();
         // A place whose numbers are used up stays empty.
-        if let Some(next) = slot.generation.checked_add(1) {
+        let next = slot.generation.wrapping_add(1);
+        if next << AGENT_BITS != 0 {
             slot.generation = next;
             slot.vacant_next = std::mem::replace(&mut self.vacant_head, place as u32);
         }
@@ -178,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_handle_dies_with_its_value() {
-        let mut table: Table<ViHandle, u8> = Table::new();
+        let mut table: Table<ViHandle, u8> = Table::new(0);
         let first = table.insert(1).unwrap();
         assert_eq!(table.get(first), Some(&1));
         assert_eq!(table.remove(first), Some(1));
@@ -193,8 +218,8 @@ mod tests {
 
     #[test]
     fn numbers_of_other_kinds_and_of_nothing_name_nothing() {
-        let mut nics: Table<NicHandle, u8> = Table::new();
-        let mut vis: Table<ViHandle, u8> = Table::new();
+        let mut nics: Table<NicHandle, u8> = Table::new(0);
+        let mut vis: Table<ViHandle, u8> = Table::new(0);
         let nic = nics.insert(1).unwrap();
         vis.insert(2).unwrap();
         let crossed = ViHandle::from_bits(nic.bits()).unwrap();
@@ -209,11 +234,32 @@ mod tests {
     }
 
     #[test]
+    fn handles_say_of_which_agent_they_are() {
+        let last = (1 << AGENT_BITS) - 1;
+        let mut tables = [0, 1, last].map(|agent| (agent, Table::<ViHandle, u32>::new(agent)));
+        let mut handles = Vec::new();
+        for (agent, table) in &mut tables {
+            let used = table.insert(7).unwrap();
+            table.remove(used);
+            let handle = table.insert(*agent).unwrap();
+            assert_eq!(
+                (agent_of(used.bits()), agent_of(handle.bits())),
+                (*agent, *agent)
+            );
+            handles.push(handle);
+        }
+        for (agent, table) in &tables {
+            let found: Vec<_> = handles.iter().filter_map(|it| table.get(*it)).collect();
+            assert_eq!(found, [agent]);
+        }
+    }
+
+    #[test]
     fn a_place_whose_numbers_are_used_up_stays_empty() {
-        let mut table: Table<ViHandle, u8> = Table::new();
+        let mut table: Table<ViHandle, u8> = Table::new(0);
         let first = table.insert(1).unwrap();
-        table.slots[0].generation = u32::MAX;
-        let number = (u64::from(u32::MAX) << 32) | 1;
+        table.slots[0].generation = u32::MAX >> AGENT_BITS;
+        let number = (u64::from(u32::MAX >> AGENT_BITS) << 32) | 1;
         let last = ViHandle::from_bits(number).unwrap();
         assert_eq!(table.get(first), None);
         assert_eq!(table.remove(last), Some(1));

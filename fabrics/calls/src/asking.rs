@@ -192,7 +192,7 @@ mod tests {
             device: String::new(),
         };
         assert!(is_of_via(&bytes_of(&nic)));
-        assert!(!is_of_via(&bytes_of(&Request::Describe)));
+        assert!(!is_of_via(&bytes_of(&Request::Describe { adapter: 0 })));
         assert!(!is_of_via(&[]));
     }
 
@@ -200,7 +200,11 @@ mod tests {
     fn what_nobody_carries_out_is_refused_in_the_words_of_its_kind() {
         let refused = verbs::Error::new(errno::ENOMEM, "too many");
         let mut bytes = Vec::new();
-        put_refused(&bytes_of(&Request::Describe), &refused, &mut bytes);
+        put_refused(
+            &bytes_of(&Request::Describe { adapter: 0 }),
+            &refused,
+            &mut bytes,
+        );
         let error = answer::<(), verbs::Error>(&bytes).unwrap_err();
         assert_eq!((error.errno(), error.reason()), (errno::ENOMEM, "too many"));
         bytes.clear();

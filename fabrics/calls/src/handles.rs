@@ -59,7 +59,7 @@ handles! {
     QueuePair { number: u32 }
 }
 
-/// The adapter of the program's host.
+/// An adapter of the program's host.
 #[derive(Clone, Copy)]
 pub struct Device {
     line: &'static dyn Line,
@@ -120,14 +120,19 @@ fn waits(descriptor: RawFd) -> Result<bool> {
 }
 
 impl Device {
-    /// The adapter at the other end.
+    /// All adapters of the host at the other end, by number.
     ///
     /// # Errors
     ///
-    /// EOPNOTSUPP if the host has none with queue pairs, EIO when nobody answers.
-    pub fn at(line: &'static dyn Line) -> Result<Self> {
-        let description = ask(line, &Request::Describe)?;
-        Ok(Self { line, description })
+    /// EOPNOTSUPP if the host's have no queue pairs, EIO when nobody answers.
+    pub fn all_at(line: &'static dyn Line) -> Result<Vec<Self>> {
+        let describe = |adapter| {
+            let description = ask(line, &Request::Describe { adapter })?;
+            Ok(Self { line, description })
+        };
+        let first = describe(0)?;
+        let others = (1..first.description.adapters).map(describe);
+        std::iter::once(Ok(first)).chain(others).collect()
     }
 
     /// What it is.
@@ -143,7 +148,9 @@ impl Device {
     /// ENOMEM when it is open too often; what the system says when it has no descriptors left.
     pub fn open(&self) -> Result<Context> {
         let (line, device) = (self.line, *self);
-        let (key, descriptor) = with_descriptor(line, |sockets| Request::Open { sockets })?;
+        let adapter = device.description.adapter;
+        let open = |sockets| Request::Open { adapter, sockets };
+        let (key, descriptor) = with_descriptor(line, open)?;
         Ok(Context {
             line,
             key,

@@ -8,11 +8,15 @@ use viaduct_core::verbs::{
 use crate::asking::requests;
 use crate::wire::{Wire, fields};
 
-/// What a host's adapter is.
+/// What an adapter of a host is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Description {
     /// The host's number.
     pub host: u32,
+    /// How many adapters the host has.
+    pub adapters: u32,
+    /// Its number among these.
+    pub adapter: u32,
     /// Its address, the one of its GIDs.
     pub gid: [u8; 16],
     /// What it has at most.
@@ -82,7 +86,7 @@ fields! {
         request, opcode, flags, elements, inline, immediate, remote_address, remote_key,
         compare_add, swap, datagram,
     }
-    Description { host, gid, limits }
+    Description { host, adapters, adapter, gid, limits }
     Datagram { address, queue_pair, queue_key }
     Receive { request, elements }
 }
@@ -111,11 +115,12 @@ impl Wire for Owner {
 requests! {
     /// What a program asks; an answer comes when it is carried out.
     pub enum Request {
-        /// What the host's adapter is: a [`Description`](crate::Description).
-        Describe = 0;
-        /// Opens the device: its key. The first of two sockets, by their numbers in the program,
-        /// can be read while asynchronous events wait.
-        Open { sockets: (u32, u32) } = 1;
+        /// What an adapter of the host is, by its number: a [`Description`](crate::Description).
+        Describe { adapter: u32 } = 0;
+        /// Opens it: the key of its context. Keys of all that the program makes say of which
+        /// adapter that is. The first of two sockets, by their numbers in the program, can be read
+        /// while asynchronous events wait.
+        Open { adapter: u32, sockets: (u32, u32) } = 1;
         /// Closes it.
         Close { context: Key } = 2;
         /// The next asynchronous event.

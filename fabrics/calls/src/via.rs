@@ -18,15 +18,22 @@ use crate::wire::fields;
 
 pub use remote::Remote;
 
-/// What the adapter of a simulated host is opened by.
-pub const DEVICE: &str = "sim0";
+/// What the first adapter of a simulated host is opened by.
+pub const FIRST_DEVICE: &str = "sim0";
+
+/// What an adapter of a simulated host is opened by.
+#[must_use]
+pub fn device(adapter: u32) -> String {
+    format!("sim{adapter}")
+}
 
 requests! {
     /// What a program asks of the operations of [`viaduct_provider::Provider`], whose arguments
     /// these are; an answer comes when it is carried out. Memory and descriptors are named by the
     /// addresses that the program has for them. A number names a handler among the program's.
     pub enum Request {
-        /// Opens a NIC: its handle.
+        /// Opens a NIC: its handle. Handles of all that the program makes say of which adapter of
+        /// its host that is.
         OpenNic { device: String } = 128;
         /// Closes it.
         CloseNic { nic: NicHandle } = 129;
@@ -110,6 +117,52 @@ requests! {
         /// Waits until a handler is to be called: for what. The thread that asks calls them, and
         /// asks again when the last one has returned.
         NextCall = 164;
+    }
+}
+
+impl Request {
+    /// The bits of the handle that it is about.
+    #[must_use]
+    pub const fn handle(&self) -> Option<u64> {
+        Some(match self {
+            Self::CloseNic { nic }
+            | Self::QueryNic { nic }
+            | Self::CreateVi { nic, .. }
+            | Self::ConnectWait { nic, .. }
+            | Self::CreateTag { nic }
+            | Self::DestroyTag { nic, .. }
+            | Self::RegisterMemory { nic, .. }
+            | Self::DeregisterMemory { nic, .. }
+            | Self::QueryMemory { nic, .. }
+            | Self::SetMemoryAttributes { nic, .. }
+            | Self::CreateQueue { nic, .. }
+            | Self::HostByName { nic, .. }
+            | Self::HostByAddress { nic, .. }
+            | Self::Discover { nic, .. } => nic.bits(),
+            Self::DestroyVi { vi }
+            | Self::QueryVi { vi }
+            | Self::SetViAttributes { vi, .. }
+            | Self::ConnectRequest { vi, .. }
+            | Self::Disconnect { vi }
+            | Self::ConnectPeerRequest { vi, .. }
+            | Self::ConnectPeerDone { vi }
+            | Self::ConnectPeerWait { vi }
+            | Self::Post { vi, .. }
+            | Self::Done { vi, .. }
+            | Self::Wait { vi, .. }
+            | Self::Notify { vi, .. }
+            | Self::SetFlowControl { vi, .. }
+            | Self::SetRequestSplitting { vi, .. } => vi.bits(),
+            Self::ConnectAccept { connection, .. } | Self::ConnectReject { connection } => {
+                connection.bits()
+            }
+            Self::DestroyQueue { queue }
+            | Self::ResizeQueue { queue, .. }
+            | Self::EntryDone { queue }
+            | Self::EntryWait { queue, .. }
+            | Self::EntryNotify { queue, .. } => queue.bits(),
+            Self::OpenNic { .. } | Self::NextCall => return None,
+        })
     }
 }
 

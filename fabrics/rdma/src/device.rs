@@ -160,12 +160,12 @@ const DISABLED: u8 = 3;
 const LINK_UP: u8 = 5;
 
 /// Devices that a process has at most.
-pub const DEVICES_MAX: u32 = 16;
+pub const DEVICES_MAX: u32 = 64;
 
 fn settings() -> &'static Settings {
     static SETTINGS: OnceLock<Settings> = OnceLock::new();
     SETTINGS.get_or_init(|| Settings {
-        devices: from_environment("VIADUCT_RDMA_DEVICES", "a number from 0 to 16", |text| {
+        devices: from_environment("VIADUCT_RDMA_DEVICES", "a number from 0 to 64", |text| {
             text.parse().ok().filter(|count| *count <= DEVICES_MAX)
         })
         .unwrap_or(1),

@@ -84,7 +84,7 @@ impl Threads {
         let first = device(0);
         let others = (1..count).map(device).collect();
         Self {
-            shared: Arc::new(Shared::new(Agent::new(first, others), harm)),
+            shared: Arc::new(Shared::new(Agent::new(0, first, others), harm)),
             names,
             worker: Mutex::new(None),
         }

@@ -70,7 +70,7 @@ struct StatsArguments {
 #[derive(Args, Clone, Debug, Default)]
 struct AdapterArguments {
     /// How many: viaduct0, viaduct1, ... [default: 1]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16))]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=64))]
     devices: Option<u32>,
     /// What their ports are connected to [default: roce]
     #[arg(long, value_enum)]

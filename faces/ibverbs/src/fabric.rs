@@ -144,7 +144,7 @@ pub(crate) fn devices() -> Vec<Device> {
         return local::devices().into_iter().map(Device::Local).collect();
     };
     match simulated {
-        Ok(device) => vec![Device::Remote(*device)],
+        Ok(devices) => devices.iter().copied().map(Device::Remote).collect(),
         Err(error) => {
             call::log(format_args!("no device: {error}"));
             Vec::new()
@@ -152,13 +152,13 @@ pub(crate) fn devices() -> Vec<Device> {
     }
 }
 
-/// The adapter of the simulated host that this process runs on, if it runs on one.
-fn simulated() -> Option<&'static Result<remote::Device>> {
-    static DEVICE: OnceLock<Option<Result<remote::Device>>> = OnceLock::new();
-    let device = DEVICE.get_or_init(|| {
+/// The adapters of the simulated host that this process runs on, if it runs on one.
+fn simulated() -> Option<&'static Result<Vec<remote::Device>>> {
+    static DEVICES: OnceLock<Option<Result<Vec<remote::Device>>>> = OnceLock::new();
+    let devices = DEVICES.get_or_init(|| {
         if let Some(client) = viaduct_turns::client() {
             let line: &'static Turn = Box::leak(Box::new(Turn(client)));
-            return Some(remote::Device::at(line));
+            return Some(remote::Device::all_at(line));
         }
         // Its figures would be those of this machine.
         std::env::var_os(viaduct_turns::SOCKET_VARIABLE)?;
@@ -166,7 +166,7 @@ fn simulated() -> Option<&'static Result<remote::Device>> {
                       is not loaded, or of another version";
         Some(Err(Error::new(libc::ENODEV, reason)))
     });
-    device.as_ref()
+    devices.as_ref()
 }
 
 /// What devices of this machine are like, which a simulated adapter is, too, but for what its host
@@ -187,31 +187,34 @@ impl Device {
     pub(crate) fn index(&self) -> u32 {
         match self {
             Self::Local(device) => device.index(),
-            Self::Remote(_) => 0,
+            Self::Remote(device) => device.description().adapter,
         }
     }
 
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Local(device) => device.name(),
-            Self::Remote(_) => "viaduct0".to_owned(),
+            Self::Remote(_) => format!("viaduct{}", self.index()),
         }
     }
 
     pub(crate) fn character_device_name(&self) -> String {
         match self {
             Self::Local(device) => device.character_device_name(),
-            Self::Remote(_) => "uverbs0".to_owned(),
+            Self::Remote(_) => format!("uverbs{}", self.index()),
         }
     }
 
-    /// Its GUID in network order: of a simulated host its number is in it.
+    /// Its GUID in network order: on a simulated host that of the adapter and the host's number are
+    /// in it.
     pub(crate) fn guid(&self) -> [u8; 8] {
         match self {
             Self::Local(device) => device.guid(),
             Self::Remote(device) => {
-                let host = device.description().host.to_be_bytes();
-                [0x02, 0x56, 0x49, 0x73, host[0], host[1], host[2], host[3]]
+                let description = device.description();
+                let [_, high, middle, low] = description.host.to_be_bytes();
+                let adapter = description.adapter as u8;
+                [0x02, 0x56, 0x49, 0x73, adapter, high, middle, low]
             }
         }
     }

@@ -144,7 +144,7 @@ fn setting(viaduct: Option<&str>, libraries: &str) -> Result<Setting, String> {
     std::fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
     let programs = scratch.join("programs");
     let source: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
-    run::build_programs(&source, &programs)?;
+    run::build_programs(&source, &libraries, &programs)?;
     Ok(Setting {
         viaduct: viaduct.map(absolute).transpose()?,
         libraries,

@@ -232,12 +232,19 @@ fn last_lines(printed: &str) -> impl Iterator<Item = &str> {
 /// Our own programs of MPI.
 const MPI_PROGRAMS: [&str; 6] = ["mix", "pingpong", "collectives", "is", "cg", "ft"];
 
-/// Compiles our own programs for each MPI, and copies those that need no compiler.
+/// The examples of VIA, which have a file beside them.
+const VIA_PROGRAMS: [&str; 4] = ["pingpong", "cqserver", "rdma_immediate", "latency"];
+
+/// Compiles our own programs for each MPI and for VIA, and copies those that need no compiler.
 ///
 /// # Errors
 ///
 /// What could not be run, or what the compiler says.
-pub(crate) fn build_programs(source: &Path, programs: &Path) -> Result<(), String> {
+pub(crate) fn build_programs(
+    source: &Path,
+    libraries: &Path,
+    programs: &Path,
+) -> Result<(), String> {
     let told = |error: io::Error| format!("{}: {error}", programs.display());
     std::fs::create_dir_all(programs).map_err(told)?;
     for file in [
@@ -256,12 +263,31 @@ pub(crate) fn build_programs(source: &Path, programs: &Path) -> Result<(), Strin
             let mut command = Command::new(&compiler);
             command.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
             command.arg(&output).arg(&source).arg("-lm");
-            let status = command.status();
-            let status = status.map_err(|error| format!("{compiler}: {error}"))?;
-            if !status.success() {
-                return Err(format!("{compiler} {}: {status}", source.display()));
-            }
+            compile(command)?;
         }
     }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let examples = root.join("examples/c");
+    for name in VIA_PROGRAMS {
+        let mut command = Command::new("cc");
+        command.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
+        command.arg(programs.join(format!("{name}.vipl")));
+        command.args([
+            examples.join(format!("{name}.c")),
+            examples.join("common.c"),
+        ]);
+        command.arg("-I").arg(root.join("include"));
+        command.arg("-L").arg(libraries).arg("-lvipl");
+        compile(command)?;
+    }
     Ok(())
+}
+
+fn compile(mut command: Command) -> Result<(), String> {
+    let status = command.status();
+    let status = status.map_err(|error| format!("{command:?}: {error}"))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("{command:?}: {status}")),
+    }
 }

@@ -15,8 +15,11 @@ use crate::process::Process;
 /// The file of `simulated.toml`, which says what its keys mean.
 const TABLE: &str = include_str!("../simulated.toml");
 
-/// What the hosts are.
+/// What the hosts are of rows that say nothing else.
 const HOSTS: &str = "sim:rnic-gen5";
+
+/// The study of hosts that have several adapters, and its file in the folder of a run.
+const STUDY: (&str, &str) = ("two-rails.toml", include_str!("../two-rails.toml"));
 
 /// How long a run may take: some read the clock millions of times.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -33,6 +36,7 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
+    on: Option<String>,
     command: String,
     client: Option<String>,
     ranks: Option<u32>,
@@ -43,11 +47,20 @@ struct Written {
     #[serde(default)]
     figures: Vec<String>,
     beside: Option<Beside>,
+    like: Option<Like>,
     #[serde(default)]
     numbers_processes: bool,
     package: Option<String>,
     input: Option<String>,
     output: Option<String>,
+}
+
+/// A word of the commands, and what stands in its place in others, whose figures are the same.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Like {
+    word: String,
+    other: String,
 }
 
 /// What `viaduct measure` has of it.
@@ -75,6 +88,7 @@ const LEFT: &str = "left";
 /// One program with its options.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
+    on: String,
     command: String,
     /// What host 1 runs; none: the command starts programs on all hosts.
     client: Option<String>,
@@ -84,6 +98,7 @@ pub(crate) struct Row {
     bytes: String,
     figures: Vec<String>,
     beside: Option<Beside>,
+    like: Option<Like>,
     /// Whether what it does follows the numbers of processes.
     numbers_processes: bool,
     is_short: bool,
@@ -97,7 +112,7 @@ pub(crate) struct Row {
 impl Row {
     /// What it is called.
     pub(crate) fn name(&self) -> String {
-        format!("{HOSTS}: {}", self.command)
+        format!("{}: {}", self.on, self.command)
     }
 
     /// The package that the row needs, if no folder of programs has one of its name.
@@ -126,6 +141,11 @@ pub(crate) fn all() -> Result<Vec<Row>, String> {
             false => written.each,
         };
         for (place, option) in each.into_iter().enumerate() {
+            let on = written
+                .on
+                .as_deref()
+                .unwrap_or(HOSTS)
+                .replace("{}", &option);
             let command = written.command.replace("{}", &option);
             let client = match (&written.client, written.ranks) {
                 (Some(client), _) => Some(client.replace("{}", &option)),
@@ -133,6 +153,7 @@ pub(crate) fn all() -> Result<Vec<Row>, String> {
                 (None, None) => Some(format!("{command} host0")),
             };
             rows.push(Row {
+                on,
                 command,
                 client,
                 ranks: written.ranks,
@@ -140,6 +161,7 @@ pub(crate) fn all() -> Result<Vec<Row>, String> {
                 bytes: option,
                 figures: written.figures.clone(),
                 beside: written.beside.clone(),
+                like: written.like.clone(),
                 numbers_processes: written.numbers_processes,
                 is_short: place < SHORT && written.package.is_none(),
                 package: written.package.clone(),
@@ -169,6 +191,7 @@ pub(crate) fn run(
             .map(|word| word.replace("{programs}", &programs))
             .collect()
     };
+    std::fs::write(scratch.join(STUDY.0), STUDY.1)?;
     let mut figures: Vec<Vec<String>> = Vec::new();
     let command = || {
         if !row.numbers_processes {
@@ -179,19 +202,26 @@ pub(crate) fn run(
         command.arg(viaduct);
         command
     };
-    let mut first = command();
-    first.args(["rdma", "--on", HOSTS, "--out", LEFT, "--force"]);
-    if let Some(ranks) = row.ranks {
-        first.args(["--hosts", &ranks.to_string()]);
-    }
-    first.arg("--").args(words(&row.command));
-    if let Some(client) = &row.client {
-        first.arg(":").args(words(client));
-    }
+    let ordered = |changed: &dyn Fn(&str) -> String| {
+        let mut first = command();
+        first.args(["rdma", "--on", &row.on, "--out", LEFT, "--force"]);
+        if let Some(ranks) = row.ranks {
+            first.args(["--hosts", &ranks.to_string()]);
+        }
+        first.arg("--").args(words(&changed(&row.command)));
+        if let Some(client) = &row.client {
+            first.arg(":").args(words(&changed(client)));
+        }
+        first
+    };
     // The second compares digests, too.
     let mut again = command();
     again.args(["rerun", LEFT]);
-    for mut command in [first, again] {
+    let mut commands = vec![ordered(&str::to_owned), again];
+    if let Some(Like { word, other }) = &row.like {
+        commands.push(ordered(&|text| text.replace(word, other)));
+    }
+    for mut command in commands {
         for variable in &row.environment {
             if let Some((name, value)) = variable.split_once('=') {
                 command.env(name, value);
@@ -224,10 +254,21 @@ pub(crate) fn run(
             figures[0], figures[1]
         ));
     }
+    if let Some(other) = figures.get(2) {
+        // What a run used has other names, and so another digest.
+        let shown = |figures: &[String]| -> Vec<String> {
+            let is_shown = |line: &&String| !line.starts_with(&row.on);
+            figures.iter().filter(is_shown).cloned().collect()
+        };
+        let (own, other) = (shown(&figures[0]), shown(other));
+        if own != other {
+            faults.push(format!("others are not alike: {own:?}, {other:?}"));
+        }
+    }
     if let Some(beside) = &row.beside {
         let mut lines = figures[0].iter();
         let theirs = match row.ranks {
-            Some(_) => lines.find(|line| !line.starts_with(HOSTS)),
+            Some(_) => lines.find(|line| !line.starts_with(&row.on)),
             None => lines.find(|line| line.starts_with("host1:")),
         };
         let theirs = theirs.and_then(|line| column(line, beside.theirs + 1));
@@ -236,7 +277,7 @@ pub(crate) fn run(
             "measure",
             &beside.test,
             "--on",
-            HOSTS,
+            &row.on,
             "--sizes",
             &row.bytes,
         ]);
@@ -270,7 +311,7 @@ fn figures_of(row: &Row, printed: &str) -> Vec<String> {
     let is_figure = |line: &&str| {
         let has = |word: &String| line.contains(word.as_str());
         (line.starts_with("host") || row.ranks.is_some()) && row.figures.iter().any(has)
-            || line.starts_with(HOSTS) && line.contains("us of simulated time")
+            || line.starts_with(&row.on) && line.contains("us of simulated time")
     };
     let mut lines: Vec<String> = printed
         .lines()
@@ -317,6 +358,13 @@ mod tests {
     #[test]
     fn what_is_compared_has_bytes_and_a_bound() {
         for row in all().unwrap() {
+            if let Some(like) = &row.like {
+                assert!(
+                    row.client.iter().any(|it| it.contains(&like.word)),
+                    "{}",
+                    row.command
+                );
+            }
             if let Some(beside) = &row.beside {
                 assert!(row.bytes.parse::<u32>().is_ok(), "{}", row.command);
                 assert!(beside.within > 0.0 || beside.share > 0.0, "{}", row.command);

@@ -3,28 +3,56 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::ptr;
+use std::sync::OnceLock;
 
 use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage, socklen_t};
 
-/// The address that this program's host has, where it has one alone. On a simulated host sockets
-/// that are bound to all addresses are bound to that.
-pub(crate) fn only_one() -> Option<Ipv4Addr> {
-    let bound = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    match bound.local_addr().ok()?.ip() {
-        IpAddr::V4(ip) if !ip.is_unspecified() => Some(ip),
-        _ => None,
+/// The addresses of several devices.
+static OF_DEVICES: OnceLock<Vec<Ipv4Addr>> = OnceLock::new();
+
+/// Learns what addresses devices have, if there are several, before anything is bound.
+pub(crate) fn learn_of_devices(addresses: impl FnOnce() -> Vec<Ipv4Addr>) {
+    if OF_DEVICES.get().is_none() {
+        let _ = OF_DEVICES.set(addresses());
     }
 }
 
-/// Where a program is bound that asks for this address: on a host that has one alone all addresses,
-/// and that of its own machine, are that.
+/// The addresses of this program's host, one for each adapter, where it has no others: on a
+/// simulated host, on which sockets that are bound to all addresses are bound to the first.
+fn of_host() -> Vec<Ipv4Addr> {
+    let bound = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|it| it.local_addr());
+    let first = match bound.map(|at| at.ip()) {
+        Ok(IpAddr::V4(ip)) if !ip.is_unspecified() => ip,
+        _ => return Vec::new(),
+    };
+    let known = OF_DEVICES.get();
+    match known.filter(|all| all.first() == Some(&first)) {
+        Some(all) => all.clone(),
+        None => vec![first],
+    }
+}
+
+/// Where a program is bound that asks for this address: on a host that has its own alone all
+/// addresses, and that of its own machine, are the first.
 pub(crate) fn bound(mut address: SocketAddr) -> SocketAddr {
     if (address.ip().is_unspecified() || is_localhost(address.ip()))
-        && let Some(only) = only_one()
+        && let Some(first) = of_host().first()
     {
-        address.set_ip(in_family_of(address, only));
+        address.set_ip(in_family_of(address, *first));
     }
     address
+}
+
+/// What else a program hears there: on such a host who asks for all addresses hears those of the
+/// other adapters.
+pub(crate) fn bound_beside(asked: SocketAddr) -> Vec<SocketAddr> {
+    if !asked.ip().is_unspecified() {
+        return Vec::new();
+    }
+    let others = of_host().into_iter().skip(1);
+    others
+        .map(|other| SocketAddr::new(in_family_of(asked, other), asked.port()))
+        .collect()
 }
 
 fn is_localhost(ip: IpAddr) -> bool {
@@ -36,6 +64,23 @@ fn in_family_of(other: SocketAddr, ip: Ipv4Addr) -> IpAddr {
         SocketAddr::V4(_) => ip.into(),
         SocketAddr::V6(_) => ip.to_ipv6_mapped().into(),
     }
+}
+
+/// Of a host's addresses the one of the adapter that has the number of another host's: those of a
+/// host follow each other, and those of the next host follow these. For any other address the first.
+fn nearest(own: &[Ipv4Addr], other: IpAddr) -> Option<Ipv4Addr> {
+    let first = *own.first()?;
+    let other = match other {
+        IpAddr::V4(other) => Some(other),
+        IpAddr::V6(other) => other.to_ipv4_mapped(),
+    };
+    let network = |address: Ipv4Addr| address.to_bits() >> 16;
+    let other = other.filter(|other| network(*other) == network(first));
+    let apart = other.map_or(0, |other| {
+        i64::from(other.to_bits()) - i64::from(first.to_bits())
+    });
+    let number = apart.rem_euclid(own.len() as i64) as usize;
+    own.get(number).copied()
 }
 
 /// Whether this machine has an address. Those of the loopback are everywhere.
@@ -69,8 +114,8 @@ fn is_no_address(error: &io::Error) -> bool {
 pub(crate) fn source_for(destination: SocketAddr) -> io::Result<SocketAddr> {
     let mut own = destination;
     own.set_port(0);
-    if let Some(only) = only_one() {
-        own.set_ip(in_family_of(destination, only));
+    if let Some(nearest) = nearest(&of_host(), destination.ip()) {
+        own.set_ip(in_family_of(destination, nearest));
         return Ok(own);
     }
     if destination.ip().is_unspecified() {
@@ -202,6 +247,19 @@ pub(crate) fn gid(ip: IpAddr) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_adapter_sends_to_the_one_of_its_number() {
+        let address = |last| Ipv4Addr::new(127, 77, 0, last);
+        let own = [address(3), address(4)];
+        for (other, nearest_of_own) in [(1, 3), (2, 4), (3, 3), (4, 4), (5, 3), (8, 4)] {
+            let found = nearest(&own, address(other).into());
+            assert_eq!(found, Some(address(nearest_of_own)), "{other}");
+        }
+        let elsewhere = Ipv4Addr::new(192, 0, 2, 2);
+        assert_eq!(nearest(&own, elsewhere.into()), Some(address(3)));
+        assert_eq!(nearest(&[], elsewhere.into()), None);
+    }
 
     #[test]
     fn addresses_of_c_come_back_as_they_were() {

@@ -1,6 +1,6 @@
 //! The devices that libibverbs has, opened once for a process, as programs of librdmacm expect.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::ENODEV;
@@ -167,6 +167,14 @@ fn open_all() -> Result<Vec<Device>> {
 
 /// Whether there are devices, without opening any.
 pub(crate) fn are_there() -> Result<()> {
+    match count()? {
+        0 => Err(Refusal(ENODEV)),
+        _ => Ok(()),
+    }
+}
+
+/// How many there are.
+fn count() -> Result<usize> {
     let mut count = 0;
     // SAFETY: the list is given back at once.
     unsafe {
@@ -176,11 +184,19 @@ pub(crate) fn are_there() -> Result<()> {
         }
         verbs::ibv_free_device_list(list);
     }
-    if count > 0 {
-        Ok(())
-    } else {
-        Err(Refusal(ENODEV))
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// The addresses that the first GIDs of several devices stand for; one that is alone needs none to
+/// be told from others, and is not opened.
+pub(crate) fn addresses() -> Vec<Ipv4Addr> {
+    if count().is_ok_and(|count| count < 2) {
+        return Vec::new();
     }
+    let devices = all().unwrap_or_default();
+    let gids = devices.iter().filter_map(|device| device.gid(0));
+    gids.filter_map(|gid| Ipv6Addr::from(gid).to_ipv4_mapped())
+        .collect()
 }
 
 /// Where an address of this machine is: on the device whose table of GIDs has it, and any other

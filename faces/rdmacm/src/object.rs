@@ -96,6 +96,7 @@ impl Id {
         qp_type: c_int,
     ) -> Result<*mut Self> {
         devices::are_there()?;
+        address::learn_of_devices(devices::addresses);
         let space = u16::try_from(port_space).ok().and_then(Space::from_code);
         let space = space.ok_or(Refusal(EINVAL))?;
         let is_synchronous = channel.is_null();

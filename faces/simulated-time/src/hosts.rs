@@ -1,19 +1,23 @@
-//! Names of simulated hosts: `host3` is 127.77.0.4.
+//! Names of simulated hosts: `host3` is 127.77.0.4. Where hosts have several adapters, `host3-1` is
+//! that of number 1.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::ffi::CString;
 
 use viaduct_turns::host_addresses;
-use viaduct_turns::hosts::HOSTS_MAX;
 
 use crate::real::{self, set_errno};
 
-/// The host of a name.
-fn named(name: &[u8]) -> Option<u32> {
-    let digits = name.strip_prefix(b"host")?;
-    let is_number = digits.iter().all(u8::is_ascii_digit) && !digits.is_empty();
-    let number = core::str::from_utf8(digits).ok()?.parse().ok()?;
-    (is_number && number < HOSTS_MAX).then_some(number)
+/// The host and the adapter of a name.
+fn named(name: &[u8]) -> Option<(u32, u32)> {
+    let numbers = core::str::from_utf8(name).ok()?.strip_prefix("host")?;
+    let (host, adapter) = numbers.split_once('-').unwrap_or((numbers, "0"));
+    Some((number(host)?, number(adapter)?))
+}
+
+fn number(digits: &str) -> Option<u32> {
+    let is_number = digits.bytes().all(|digit| digit.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_number)
 }
 
 /// The address in place of a host's name, as a string, for a process that is on one.
@@ -27,8 +31,10 @@ unsafe fn numeric(name: *const c_char) -> Option<CString> {
         return None;
     }
     // SAFETY: the caller's promise.
-    let host = named(unsafe { CStr::from_ptr(name) }.to_bytes())?;
-    CString::new(host_addresses().of(host).to_string()).ok()
+    let name = unsafe { CStr::from_ptr(name) };
+    let (host, adapter) = named(name.to_bytes())?;
+    let address = host_addresses().at(host, adapter)?;
+    CString::new(address.to_string()).ok()
 }
 
 /// The name of the host that this process is on.
@@ -157,13 +163,17 @@ mod tests {
 
     #[test]
     fn hosts_have_names() {
-        assert_eq!(named(b"host0"), Some(0));
-        assert_eq!(named(b"host65533"), Some(65_533));
+        assert_eq!(named(b"host0"), Some((0, 0)));
+        assert_eq!(named(b"host65533"), Some((65_533, 0)));
+        assert_eq!(named(b"host12-0"), Some((12, 0)));
+        assert_eq!(named(b"host12-63"), Some((12, 63)));
         for name in [
             "host",
-            "host65534",
             "host-1",
             "host+1",
+            "host1-",
+            "host1-+1",
+            "host1-2-3",
             "hosta",
             "localhost",
             "host1.x",

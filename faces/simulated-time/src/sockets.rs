@@ -1,4 +1,5 @@
 //! Whom sockets are bound and connected to: each host has its own of what is one loopback here.
+//! Sockets are of a host, whichever of its adapters an address is of.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -150,7 +151,9 @@ pub unsafe extern "C" fn bind(
     let wanted = unsafe { Internet::of(address, length) };
     if let (Some(client), Some(wanted)) = (here, wanted)
         && let Some(v4) = wanted.v4()
-        && (v4.is_unspecified() || v4 == Ipv4Addr::LOCALHOST)
+        && (v4.is_unspecified()
+            || v4 == Ipv4Addr::LOCALHOST
+            || host_addresses().host_at(v4) == Some(client.host()))
         && wanted.fits(descriptor)
     {
         let own = wanted.at(host_addresses().of(client.host()));
@@ -195,9 +198,9 @@ pub unsafe extern "C" fn connect(
             if result == 0 || errno() != libc::ECONNREFUSED {
                 return result;
             }
-        } else if host_addresses().contains(v4) {
+        } else if let Some(host) = host_addresses().host_at(v4) {
             bind_to_own(client, descriptor, wanted);
-            return connect_host(client, descriptor, address, length);
+            return connect_host(client, descriptor, wanted.at(host_addresses().of(host)));
         }
     }
     // SAFETY: the caller's arguments.
@@ -250,20 +253,16 @@ fn bind_to_own(client: Client, descriptor: c_int, peer: Internet) {
 }
 
 /// Connects to a simulated host, when it listens.
-fn connect_host(
-    client: Client,
-    descriptor: c_int,
-    address: *const sockaddr,
-    length: socklen_t,
-) -> c_int {
+fn connect_host(client: Client, descriptor: c_int, peer: Internet) -> c_int {
+    let (address, length) = peer.parts();
     let attempt = || {
-        // SAFETY: the caller's arguments.
+        // SAFETY: the address lives until the call returns.
         let result = unsafe { real::connect(descriptor, address, length) };
         (result == 0 || errno() != libc::ECONNREFUSED).then(|| (result, errno()))
     };
     let is_stream = option(descriptor, libc::SOL_SOCKET, libc::SO_TYPE) == Some(libc::SOCK_STREAM);
     if !is_stream || is_nonblocking(descriptor) {
-        // SAFETY: the caller's arguments.
+        // SAFETY: as above.
         return unsafe { real::connect(descriptor, address, length) };
     }
     let deadline = after(client, LISTEN_LIMIT_PS);

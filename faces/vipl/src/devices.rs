@@ -19,6 +19,16 @@ const ALIASES: &[&str] = &[
 /// More such names, with commas between them.
 const ALIASES_VARIABLE: &str = "VIADUCT_VIPL_DEVICES";
 
+/// What names have before the number of a NIC.
+const NUMBERED: &[&str] = &["VINIC", "nic", "/dev/clanvi", "/dev/via_eth"];
+
+/// The number of the NIC that a name has, where a host may have several.
+pub(crate) fn numbered(name: &str) -> Option<u32> {
+    let digits = NUMBERED.iter().find_map(|start| name.strip_prefix(start))?;
+    let is_number = digits.bytes().all(|digit| digit.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_number)
+}
+
 /// The fabric's name for the device that a program asks for: any name that is no alias is the
 /// fabric's to know.
 pub(crate) fn fabric_device<'a>(name: &'a str, local: &'static str) -> &'a str {
@@ -56,6 +66,29 @@ mod tests {
         }
         for name in ["", "VINIC1", "nic", "vinic", "/dev/null"] {
             assert_eq!(fabric_device(name, "local"), name);
+        }
+    }
+
+    #[test]
+    fn names_of_the_time_have_numbers() {
+        for (name, number) in [
+            ("VINIC0", 0),
+            ("VINIC1", 1),
+            ("nic12", 12),
+            ("/dev/via_eth3", 3),
+        ] {
+            assert_eq!(numbered(name), Some(number));
+        }
+        for name in [
+            "",
+            "VINIC",
+            "vinic1",
+            "nic+1",
+            "nic1x",
+            "sim1",
+            "/dev/via_lo",
+        ] {
+            assert_eq!(numbered(name), None, "{name}");
         }
     }
 

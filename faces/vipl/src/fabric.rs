@@ -86,13 +86,18 @@ pub(crate) use on_fabric;
 pub(crate) fn local_device() -> Result<&'static str> {
     match place() {
         Place::ThisMachine => Ok(Shm::devices()[0]),
-        Place::SimulatedHost(_) => Ok(via::DEVICE),
+        Place::SimulatedHost(_) => Ok(via::FIRST_DEVICE),
         Place::Nowhere => {
             let reason = "this process is to run on a simulated host and does not: \
                           libviaduct-time.so is not loaded, or of another version";
             Err(Error::new(ReturnCode::Resource, reason))
         }
     }
+}
+
+/// Opens the NIC of a number, on a simulated host that has one. Elsewhere there is one NIC.
+pub(crate) fn open_numbered(number: u32) -> Option<NicHandle> {
+    remote()?.open_nic(&via::device(number)).ok()
 }
 
 /// Whether VIs of a NIC may have tag 0.

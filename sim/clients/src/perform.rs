@@ -8,7 +8,7 @@ use viaduct_programs::Process;
 use viaduct_programs::outside::Owner;
 use viaduct_programs::verbs::{
     AddressHandle, Completion, CompletionChannel, CompletionQueue, Context, DatagramDestination,
-    Error, Key, MemoryRegion, ProtectionDomain, QueuePair, ReceiveRequest, Result,
+    Device, Error, Key, MemoryRegion, ProtectionDomain, QueuePair, ReceiveRequest, Result,
     ScatterGatherElement, SendRequest, SharedReceiveQueue, Signal, bytes_of, errno, flags,
     flags::reregister,
 };
@@ -92,8 +92,10 @@ pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec
         asker.looks.interrupt();
     }
     match request {
-        Request::Describe => put_answer(&describe(process), into),
-        Request::Open { sockets } => put_answer(&open(process, asker, sockets), into),
+        Request::Describe { adapter } => put_answer(&describe(process, adapter), into),
+        Request::Open { adapter, sockets } => {
+            put_answer(&open(process, asker, adapter, sockets), into);
+        }
         Request::Close { context } => {
             asker.opened.lock().contexts.retain(|key| *key != context);
             put_answer(&Context::of(process, context).close(), into);
@@ -285,18 +287,25 @@ const fn limit(waits: bool) -> Option<Duration> {
     }
 }
 
-fn describe(process: &Process) -> Result<Description> {
-    let device = process.rdma()?;
+fn device(process: &Process, adapter: u32) -> Result<Device> {
+    let no_such = || Error::new(errno::EINVAL, format!("the host has no adapter {adapter}"));
+    process.at_adapter(adapter).ok_or_else(no_such)?.rdma()
+}
+
+fn describe(process: &Process, adapter: u32) -> Result<Description> {
+    let device = device(process, adapter)?;
     Ok(Description {
         host: process.host(),
+        adapters: process.adapters(),
+        adapter,
         gid: device.gid(),
         limits: device.limits(),
     })
 }
 
-fn open(process: &Process, asker: &Asker, sockets: (u32, u32)) -> Result<Key> {
+fn open(process: &Process, asker: &Asker, adapter: u32, sockets: (u32, u32)) -> Result<Key> {
     let signal = asker.signal(process.host(), sockets)?;
-    let key = process.rdma()?.open_with(signal)?.key();
+    let key = device(process, adapter)?.open_with(signal)?.key();
     asker.opened.lock().contexts.push(key);
     Ok(key)
 }

@@ -20,11 +20,14 @@ use crate::perform::Asker;
 /// Carries out a request: the bytes of its answer.
 #[expect(clippy::too_many_lines, reason = "one arm for each request")]
 pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec<u8> {
+    let process = &request
+        .handle()
+        .map_or_else(|| process.clone(), |bits| process.at_adapter_of(bits));
     let fabric = &*process.fabric();
     let mut bytes = Vec::new();
     let into = &mut bytes;
     match request {
-        Request::OpenNic { device } => put_answer(&open(process, fabric, asker, &device), into),
+        Request::OpenNic { device } => put_answer(&open(process, asker, &device), into),
         Request::CloseNic { nic } => put_answer(&close(process, fabric, asker, nic), into),
         Request::QueryNic { nic } => put_answer(&fabric.query_nic(nic), into),
         Request::CreateVi {
@@ -200,17 +203,13 @@ fn address_of(memory: Owner, descriptor: NonNull<Descriptor>) -> u64 {
     memory.plain_of_own(descriptor.addr().get() as u64)
 }
 
-/// Opens a NIC. What goes wrong with it is told to the client's handlers.
-fn open(
-    process: &Process,
-    fabric: &SimulatedFabric,
-    asker: &Asker,
-    device: &str,
-) -> Result<NicHandle> {
+/// Opens a NIC of the host. What goes wrong with it is told to the client's handlers.
+fn open(process: &Process, asker: &Asker, device: &str) -> Result<NicHandle> {
+    let process = process.at_device(device)?;
+    let fabric = process.fabric();
     let nic = fabric.open_nic(device)?;
     asker.opened.lock().nics.push(nic);
     let (handlers, memory) = (asker.handlers.clone(), asker.memory);
-    let process = process.clone();
     let tell = move |error: &AsynchronousError| {
         let failed = Failed {
             nic: error.nic,

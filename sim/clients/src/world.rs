@@ -105,7 +105,7 @@ fn time(picoseconds: u64) -> Time {
 }
 
 impl<'a> Clients<'a> {
-    /// With no client yet; the hosts have these addresses for them.
+    /// With no client yet; the hosts have these addresses for them, one for each adapter.
     #[must_use]
     pub fn new(simulation: &'a mut Simulation, addresses: HostAddresses) -> Self {
         let memories = Arc::<Memories>::default();
@@ -181,7 +181,8 @@ impl<'a> Clients<'a> {
     fn note_written(&mut self) {
         let (now, config) = (self.simulation.time(), self.simulation.configuration());
         for descriptor in self.raised.take() {
-            let processor = config.host.of(descriptor.host).processor;
+            let place = config.place_of(descriptor.host, 0);
+            let processor = config.host.of(place).processor;
             let when = now + processor.interrupt + processor.wake_up;
             put_in_order(&mut self.ringing, when, descriptor);
         }
@@ -189,7 +190,7 @@ impl<'a> Clients<'a> {
             let of = |asking: &Asking| asking.memory == owner;
             let found = self.asking.iter().find(|(_, asking)| of(asking));
             if let Some((process, _)) = found {
-                let host = config.host.of(process.host);
+                let host = config.host.of(config.place_of(process.host, 0));
                 let when = now + host.processor.polling_delay;
                 put_in_order(&mut self.seen, when, *process);
             }
@@ -348,7 +349,7 @@ impl World for Clients<'_> {
             let _ = Context::of(&process, context).close();
         }
         for nic in opened.nics {
-            let _ = process.fabric().close_nic(nic);
+            let _ = process.at_adapter_of(nic.bits()).fabric().close_nic(nic);
         }
     }
 }

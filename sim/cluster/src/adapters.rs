@@ -271,6 +271,12 @@ impl ClusterConfig {
         (place / adapters, place % adapters)
     }
 
+    /// The place of an adapter of a host.
+    #[must_use]
+    pub const fn place_of(&self, host: u32, adapter: u32) -> u32 {
+        host * self.hosts.adapters.count + adapter
+    }
+
     /// The place at which the bus is counted that the adapter at a place is on.
     #[must_use]
     pub const fn bus_at(&self, place: u32) -> u32 {

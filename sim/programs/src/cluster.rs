@@ -52,7 +52,7 @@ pub(crate) struct Hosted {
     /// Waits for a time alone, since a stack waited for one last.
     pub(crate) quiet_waits: u32,
     /// Of the first host's first RDMA adapter, in its GID, if somebody has said so; those of the
-    /// other hosts follow.
+    /// others follow, place by place.
     pub(crate) first_address: Option<Ipv4Addr>,
     /// VIs that an event concerned; kept to be used again.
     touched: Vec<ViHandle>,
@@ -90,8 +90,9 @@ impl Hosted {
             hosts: (0..config.topology.host_count())
                 .map(|number| {
                     let (model, attributes) = (config.host.of(number), attributes.of(number));
-                    let name = &names[config.adapter_at(number).1 as usize];
-                    Host::new(number, model, name, attributes)
+                    let adapter = config.adapter_at(number).1;
+                    let name = &names[adapter as usize];
+                    Host::new(number, adapter, model, name, attributes)
                 })
                 .collect(),
             raw: RawWrites::default(),

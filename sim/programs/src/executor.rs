@@ -395,7 +395,7 @@ impl Simulation {
     #[must_use]
     pub fn is_alive(&self, host: u32) -> bool {
         let cluster = self.shared.lock();
-        !cluster.is_host_dead(host * cluster.config.hosts.adapters.count)
+        !cluster.is_host_dead(cluster.config.place_of(host, 0))
     }
 
     /// What became short on adapters so far, and cost time: tripwires and events of CLAN.
@@ -412,8 +412,8 @@ impl Simulation {
     #[must_use]
     pub fn process(&self, host: u32) -> Process {
         assert!(host < self.hosts(), "host {host} of {}", self.hosts());
-        let adapters = self.shared.lock().config.hosts.adapters.count;
-        Process::new(Arc::clone(&self.shared), host * adapters)
+        let place = self.shared.lock().config.place_of(host, 0);
+        Process::new(Arc::clone(&self.shared), place)
     }
 
     /// Starts a blocking program on a host.

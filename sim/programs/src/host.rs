@@ -17,7 +17,8 @@ use crate::verbs::Verbs;
 pub(crate) const DEVICE: usize = 0;
 
 /// What an adapter of a host is called.
-pub(crate) fn device_name(adapter: u32) -> String {
+#[must_use]
+pub fn device_name(adapter: u32) -> String {
     format!("sim{adapter}")
 }
 
@@ -64,6 +65,7 @@ pub(crate) fn reserve_little<T>(items: &mut Vec<T>) {
 impl Host {
     pub(crate) fn new(
         number: u32,
+        adapter: u32,
         model: &HostModel,
         name: &Arc<str>,
         attributes: &Arc<NicAttributes>,
@@ -72,7 +74,7 @@ impl Host {
         let address = address_of(number);
         let device = Device::new(Arc::clone(name), address, nic, Arc::clone(attributes));
         Self {
-            agent: Agent::new(device, Vec::new()),
+            agent: Agent::new(adapter, device, Vec::new()),
             told: Vec::new(),
             watchers: Vec::new(),
             notices: Notices::new(&model.mechanism),

@@ -108,5 +108,6 @@ pub mod verbs;
 pub use breakdown::{breakdown, way, ways};
 pub use counts::Counts;
 pub use executor::{Outcome, Simulation, SimulationError, die, explain};
+pub use host::device_name;
 pub use notices::{Resource, Shortage};
 pub use process::{Process, SimulatedFabric};

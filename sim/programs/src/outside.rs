@@ -48,9 +48,9 @@ impl Simulation {
         }
     }
 
-    /// What address the first host has for programs that run elsewhere, which have sockets there,
-    /// and find a host's first adapter; those of the others follow it. Before any has opened its
-    /// adapter.
+    /// What address the first host's first adapter has for programs that run elsewhere, which have
+    /// sockets there; those of the others follow it, those of a host one after the other. Before
+    /// any has opened an adapter.
     pub fn set_addresses(&self, first: Ipv4Addr) {
         self.lock().programs.first_address = Some(first);
     }

@@ -830,7 +830,7 @@ unsafe impl Runtime for Process {
         let (hosts, adapters) = (config.host_count(), config.hosts.adapters.count);
         let number = name.strip_prefix("host").unwrap_or(name).parse::<u32>();
         match number.ok().filter(|number| *number < hosts) {
-            Some(number) if index < adapters => Ok(address_of(number * adapters + index)),
+            Some(number) if index < adapters => Ok(address_of(config.place_of(number, index))),
             Some(_) if adapters == 1 => Err(unknown(format!("host {name:?} has one address"))),
             Some(_) => Err(unknown(format!(
                 "host {name:?} has {adapters} addresses, one for each adapter: 0 to {}",

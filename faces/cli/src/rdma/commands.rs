@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use viaduct_clients::Clients;
 use viaduct_processes::signals;
 use viaduct_programs::Simulation;
+use viaduct_programs::config::SimulationConfig;
+use viaduct_rdma::DEVICES_MAX;
 use viaduct_turns::hosts::Claim;
 use viaduct_turns::{
     Coordinator, HOST_VARIABLE, RunError, SOCKET_VARIABLE, Stopper, pin_to_one_core,
@@ -79,6 +81,7 @@ impl<'a> Commands<'a> {
     pub(super) fn new(
         order: &'a Order,
         commands: &[Vec<OsString>],
+        simulated: &SimulationConfig,
         interrupt: &'a Interrupt,
     ) -> Result<Self, Failure> {
         let programs = commands.iter().map(|words| {
@@ -88,7 +91,11 @@ impl<'a> Commands<'a> {
             })
         });
         let programs: Vec<Program> = programs.collect::<Result<_, Failure>>()?;
-        let mut environment = environment::of(&AdapterArguments::default(), std::process::id())?;
+        let adapters = AdapterArguments {
+            devices: Some(simulated.adapters.count.min(DEVICES_MAX)),
+            ..AdapterArguments::default()
+        };
+        let mut environment = environment::of(&adapters, std::process::id())?;
         environment.take_simulated_time()?;
         Ok(Self {
             name: &order.on,
@@ -113,7 +120,8 @@ impl<'a> Commands<'a> {
         coordinator.count_computing(self.computing_ps_per_ns);
         let claim = Claim::new()
             .map_err(|error| Failure::plain(format!("no addresses for hosts: {error}")))?;
-        let addresses = claim.addresses();
+        let adapters = simulation.configuration().hosts.adapters.count;
+        let addresses = claim.addresses().with_adapters(adapters);
         coordinator.set_addresses(addresses);
         // Where the system does not let us, switches take longer, and that is all.
         let _ = pin_to_one_core();

@@ -295,7 +295,7 @@ fn carry_out(
         .map(|path| prepare(path, identity, wanted.force))
         .transpose()?;
     let interrupt = Interrupt::listen();
-    let commands = Commands::new(order, commands, &interrupt)?;
+    let commands = Commands::new(order, commands, hosts.config(), &interrupt)?;
 
     let started = Instant::now();
     let mut simulation = Simulation::new(hosts.config().clone());

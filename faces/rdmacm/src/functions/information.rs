@@ -105,6 +105,7 @@ pub unsafe extern "C" fn rdma_getaddrinfo(
             return Err(Refusal(EINVAL));
         }
         devices::are_there()?;
+        address::learn_of_devices(devices::addresses);
         // SAFETY: as the program says.
         let answer = unsafe { look_up(node, service, hints.as_ref()) }?;
         Ok(answer.map(|found| {

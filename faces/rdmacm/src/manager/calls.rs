@@ -110,6 +110,7 @@ impl Manager {
         if endpoint.state != State::Idle {
             return Err(Refusal(EINVAL));
         }
+        let beside = address::bound_beside(at);
         let at = address::bound(at);
         if !at.ip().is_unspecified() && !address::is_of_this_machine(at)? {
             return Err(Refusal(EADDRNOTAVAIL));
@@ -130,7 +131,7 @@ impl Manager {
             .filter(|_| reuses && at.port() != 0);
         let (key, at) = match shared {
             Some(key) => (key, at),
-            None => self.open_port(world, space, at, is_one_family)?,
+            None => self.open_port(world, space, (at, &beside), is_one_family)?,
         };
         if let Some(port) = world.ports.get_mut(&key) {
             port.users.push(number);
@@ -146,7 +147,7 @@ impl Manager {
         &self,
         world: &mut World,
         space: Space,
-        at: SocketAddr,
+        (at, beside): (SocketAddr, &[SocketAddr]),
         is_one_family: bool,
     ) -> Result<(u64, SocketAddr)> {
         let key = world.next_number();
@@ -155,7 +156,7 @@ impl Manager {
             let mut tries = 0;
             loop {
                 at.set_port(any_port());
-                match self.ports.bind(space, at, is_one_family) {
+                match self.ports.bind(space, at, beside, is_one_family) {
                     Ok(listeners) => break listeners,
                     Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < 100 => {
                         tries += 1;
@@ -164,7 +165,7 @@ impl Manager {
                 }
             }
         } else {
-            self.ports.bind(space, at, is_one_family)?
+            self.ports.bind(space, at, beside, is_one_family)?
         };
         for listener in &listeners {
             self.watch(world, listener, Watched::Port(key))?;
@@ -172,6 +173,7 @@ impl Manager {
         let port = Port {
             space,
             at,
+            beside: beside.iter().map(SocketAddr::ip).collect(),
             is_one_family,
             listeners,
             users: Vec::new(),

@@ -10,7 +10,7 @@ use rustix::event::epoll;
 use super::calls::{NO_SIDE, datagram_status, reason};
 use super::channel::{Event, EventKind, EventParameters};
 use super::wire::{Message, Request};
-use super::world::{Asking, Endpoint, Heard, State, Watched, World, hear, say};
+use super::world::{Asking, Endpoint, Heard, Port, State, Watched, World, hear, say};
 use super::{EndpointNumber, Manager, Parameters, Quota, Result, Side};
 use crate::system;
 
@@ -162,7 +162,7 @@ impl Manager {
             return;
         };
         // Who comes here has found the port by this address: another one is a lie.
-        if request.space != port.space || !answers_for(port.at, request.destination) {
+        if request.space != port.space || !answers_for(port, request.destination) {
             return;
         }
         let is_heard = !port.is_one_family || port.at.is_ipv4() == request.destination.is_ipv4();
@@ -385,8 +385,9 @@ impl World {
 }
 
 /// Whether who has bound one address is found by another.
-fn answers_for(at: SocketAddr, asked: SocketAddr) -> bool {
-    at.port() == asked.port() && (at.ip().is_unspecified() || at.ip() == asked.ip())
+fn answers_for(Port { at, beside, .. }: &Port, asked: SocketAddr) -> bool {
+    let is_address = at.ip().is_unspecified() || at.ip() == asked.ip();
+    at.port() == asked.port() && (is_address || beside.contains(&asked.ip()))
 }
 
 /// Starts the thread, which takes none of the program's signals.

@@ -46,7 +46,7 @@ impl Ports {
         Self { place, network }
     }
 
-    /// Binds a port; a port of 0 is none.
+    /// Binds a port, at addresses beside its own as well; a port of 0 is none.
     ///
     /// # Errors
     ///
@@ -55,10 +55,16 @@ impl Ports {
         &self,
         space: Space,
         at: SocketAddr,
+        beside: &[SocketAddr],
         is_one_family: bool,
     ) -> io::Result<Vec<Listener>> {
         let port = at.port();
         let mut required = vec![self.local_name(space, at)];
+        required.extend(
+            beside
+                .iter()
+                .map(|other| self.local_name(space, SocketAddr::new(other.ip(), port))),
+        );
         let mut wanted = Vec::new();
         if self.network.is_some() && is_local_to_network(at.ip()) {
             wanted.push(name(space, at, &[]));

@@ -1,7 +1,7 @@
 //! Endpoints, ports and sockets of a process, and what their states are.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
@@ -141,6 +141,8 @@ pub(super) fn hear(socket: &OwnedFd) -> Heard {
 pub(super) struct Port {
     pub(super) space: Space,
     pub(super) at: SocketAddr,
+    /// Other addresses that it answers for.
+    pub(super) beside: Vec<IpAddr>,
     pub(super) is_one_family: bool,
     pub(super) listeners: Vec<Listener>,
     pub(super) users: Vec<EndpointNumber>,

@@ -5,8 +5,8 @@ use std::ffi::CStr;
 use crate::abi::{VipChar, VipNicAttributes, VipNicHandle, VipReturn};
 use crate::attributes::nic_attributes_to_c;
 use crate::call::{call, given, invalid, nic_handle, pointer};
-use crate::devices::{fabric_device, refusal};
-use crate::fabric::{fabric, local_device};
+use crate::devices::{fabric_device, numbered, refusal};
+use crate::fabric::{fabric, local_device, open_numbered};
 use crate::{handlers, nics};
 
 /// Opens a NIC by the name of its device.
@@ -24,7 +24,11 @@ pub unsafe extern "C" fn VipOpenNic(
         let device = fabric_device(name, local_device()?);
         #[cfg(debug_assertions)]
         crate::fabric::break_rule();
-        let nic = (fabric().open_nic(device)).map_err(|error| refusal(name, error))?;
+        // A name that opens the one NIC elsewhere may open another one of several.
+        let nic = match numbered(name).and_then(open_numbered) {
+            Some(nic) => nic,
+            None => (fabric().open_nic(device)).map_err(|error| refusal(name, error))?,
+        };
         let prepared = fabric().query_nic(nic).and_then(|(_, address)| {
             nics::opened(nic, address)?;
             // Errors are told in the words of C from the first one on.

@@ -38,7 +38,12 @@ pub(crate) struct End {
 
 impl End {
     pub(crate) fn new(kind: QueuePairType, bytes: usize) -> Self {
-        let context = Device::at(line()).unwrap().open().unwrap();
+        Self::at(0, kind, bytes)
+    }
+
+    /// At one of its host's adapters.
+    pub(crate) fn at(adapter: usize, kind: QueuePairType, bytes: usize) -> Self {
+        let context = Device::all_at(line()).unwrap()[adapter].open().unwrap();
         let queue = |entries| {
             let options = CompletionQueueOptions {
                 entries,

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use viaduct_calls::SendRequest;
+use viaduct_programs::Simulation;
 use viaduct_programs::verbs::flags::send;
 use viaduct_programs::verbs::measure::{Operation, bandwidth, latency};
 use viaduct_programs::verbs::{QueuePairType, SendOpcode};
@@ -11,18 +12,23 @@ use viaduct_programs::verbs::{QueuePairType, SendOpcode};
 use crate::calls::{End, Socket, done, simulation};
 use crate::turns::{now, run};
 
-type Noted = Arc<Mutex<Vec<u64>>>;
+pub(crate) type Noted = Arc<Mutex<Vec<u64>>>;
 
 const ROUNDS: u64 = 20;
 
 /// The loop of `ib_send_lat`: half a round trip each, in picoseconds, without the first.
 fn send_latencies(bytes: usize) -> Vec<u64> {
+    send_latencies_by(0, simulation(2), bytes)
+}
+
+/// The same by one of the hosts' adapters.
+pub(crate) fn send_latencies_by(adapter: usize, simulation: Simulation, bytes: usize) -> Vec<u64> {
     let times = Noted::default();
     let (near, far) = Socket::pair();
     let program = |socket: Socket<u32>, is_first: bool| {
         let times = Arc::clone(&times);
         move || {
-            let end = End::new(QueuePairType::Rc, bytes.max(1));
+            let end = End::at(adapter, QueuePairType::Rc, bytes.max(1));
             let peer = socket.exchange(end.pair.number(), &end.context.device());
             end.raise(peer);
             end.receive(bytes, bytes);
@@ -55,7 +61,7 @@ fn send_latencies(bytes: usize) -> Vec<u64> {
     };
     let programs: Vec<Box<dyn FnOnce() + Send>> =
         vec![Box::new(program(near, true)), Box::new(program(far, false))];
-    run(simulation(2), programs);
+    run(simulation, programs);
     let times = times.lock().unwrap();
     let spans = times.windows(2).map(|it| (it[1] - it[0]) / 2);
     spans.skip(1).collect()
@@ -78,10 +84,23 @@ fn latencies_of_sends_are_those_of_programs_in_the_simulation() {
 /// The loop of `ib_send_bw`: from the first post to the last completion, in picoseconds.
 fn send_span(bytes: usize, rounds: u64) -> u64 {
     let times = Noted::default();
+    let stream = send_stream(0, bytes, rounds, &times);
+    run(simulation(2), stream.into());
+    let times = times.lock().unwrap();
+    times[0]
+}
+
+/// Who sends so, and who receives, by one of their hosts' adapters.
+pub(crate) fn send_stream(
+    adapter: usize,
+    bytes: usize,
+    rounds: u64,
+    times: &Noted,
+) -> [Box<dyn FnOnce() + Send>; 2] {
     let (near, far) = Socket::pair();
-    let noted = Arc::clone(&times);
+    let noted = Arc::clone(times);
     let sends = move || {
-        let end = End::new(QueuePairType::Rc, bytes);
+        let end = End::at(adapter, QueuePairType::Rc, bytes);
         let peer = near.exchange(end.pair.number(), &end.context.device());
         end.raise(peer);
         near.exchange(0, &end.context.device());
@@ -104,7 +123,7 @@ fn send_span(bytes: usize, rounds: u64) -> u64 {
         noted.lock().unwrap().push(now() - begin);
     };
     let receives = move || {
-        let end = End::new(QueuePairType::Rc, bytes);
+        let end = End::at(adapter, QueuePairType::Rc, bytes);
         let peer = far.exchange(end.pair.number(), &end.context.device());
         end.raise(peer);
         for _ in 0..512 {
@@ -116,9 +135,7 @@ fn send_span(bytes: usize, rounds: u64) -> u64 {
             end.receive(bytes, bytes);
         }
     };
-    run(simulation(2), vec![Box::new(sends), Box::new(receives)]);
-    let times = times.lock().unwrap();
-    times[0]
+    [Box::new(sends), Box::new(receives)]
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::channel;
 
-use viaduct_calls::via::{DEVICE, Remote};
+use viaduct_calls::via::{FIRST_DEVICE, Remote};
 use viaduct_programs::Simulation;
 use viaduct_provider::via::{
     Address, HostAddress, MemoryAttributes, MemoryHandle, ProtectionTag, ReliabilityLevel,
@@ -22,11 +22,11 @@ struct Room {
 }
 
 /// A client with a VI.
-struct End {
-    fabric: Remote,
-    nic: NicHandle,
+pub(crate) struct End {
+    pub(crate) fabric: Remote,
+    pub(crate) nic: NicHandle,
     tag: ProtectionTag,
-    vi: ViHandle,
+    pub(crate) vi: ViHandle,
     room: Box<Room>,
     region: MemoryHandle,
     host: HostAddress,
@@ -34,8 +34,12 @@ struct End {
 
 impl End {
     fn new() -> Self {
-        let fabric = Remote::at(line());
-        let nic = fabric.open_nic(DEVICE).unwrap();
+        Self::at(Remote::at(line()), FIRST_DEVICE)
+    }
+
+    /// At the NIC of a name.
+    pub(crate) fn at(fabric: Remote, device: &str) -> Self {
+        let nic = fabric.open_nic(device).unwrap();
         let tag = fabric.create_protection_tag(nic).unwrap();
         let mut room = Box::new(Room {
             descriptors: [Descriptor::default(); 8],
@@ -91,20 +95,20 @@ impl End {
         descriptor
     }
 
-    fn receive(&mut self, place: usize, bytes: u32) {
+    pub(crate) fn receive(&mut self, place: usize, bytes: u32) {
         let descriptor = self.describe(place, bytes);
         // SAFETY: descriptor and data are in the room.
         unsafe { self.fabric.post_receive(self.vi, descriptor, self.region) }.unwrap();
     }
 
-    fn send(&mut self, place: usize, bytes: u32) {
+    pub(crate) fn send(&mut self, place: usize, bytes: u32) {
         let descriptor = self.describe(place, bytes);
         // SAFETY: as above.
         unsafe { self.fabric.post_send(self.vi, descriptor, self.region) }.unwrap();
     }
 
     /// Looks until a receive completes.
-    fn received(&self) -> Done {
+    pub(crate) fn received(&self) -> Done {
         loop {
             match self.fabric.receive_done(self.vi).unwrap() {
                 Done::NotDone => {}
@@ -113,7 +117,7 @@ impl End {
         }
     }
 
-    fn serve(&self) {
+    pub(crate) fn serve(&self) {
         let local = Address::new(self.host, b"here");
         let request = self.fabric.connect_wait(self.nic, &local, None).unwrap();
         self.fabric
@@ -122,7 +126,12 @@ impl End {
     }
 
     fn ask(&self, host: &str) {
-        let there = self.fabric.host_by_name(self.nic, host, 0).unwrap();
+        self.ask_at(host, 0);
+    }
+
+    /// By the server's adapter of a number.
+    pub(crate) fn ask_at(&self, host: &str, adapter: u32) {
+        let there = self.fabric.host_by_name(self.nic, host, adapter).unwrap();
         let (local, remote) = (Address::new(self.host, b""), Address::new(there, b"here"));
         loop {
             let asked = self.fabric.connect_request(self.vi, &local, &remote, None);

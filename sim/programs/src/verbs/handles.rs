@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
+use viaduct_agent::agent_of;
 use viaduct_cluster::programs::{PairPost, operation_of};
 use viaduct_engine::Time;
 use viaduct_hardware::Mechanism;
@@ -33,14 +34,15 @@ pub type DatagramDestination<'a> = verbs::DatagramDestination<&'a AddressHandle>
 macro_rules! keyed {
     ($name:ident) => {
         impl $name {
-            /// That of a key on a host; of one that names nothing every call says so.
+            /// That of a key on a host, by whichever of its adapters; of one that names nothing
+            /// every call says so.
             #[must_use]
             pub fn of(process: &Process, key: Key) -> Self {
-                let process = process.clone();
+                let process = process.at_adapter_of(key.to_bits());
                 Self { process, key }
             }
 
-            /// By what it is named among those of its host.
+            /// By what it is named among those of its host, of all adapters.
             #[must_use]
             pub const fn key(&self) -> Key {
                 self.key
@@ -368,7 +370,7 @@ impl CompletionQueue {
     }
 
     /// Polls so often at most, until there is something. Takes the time that such a loop takes. It
-    /// polls the queues `beside` this one as well, one after the other, and ends after a poll of
+    /// polls the queues `beside` this one as well, of any adapter of the host, one after the other, and ends after a poll of
     /// this one when there is something in one of them, or sooner: what it finds there is left
     /// there.
     ///
@@ -382,8 +384,15 @@ impl CompletionQueue {
             places: beside.len() as u64 + 1,
         };
         let is_beside = |cluster: &mut Cluster| {
-            let notices = &mut Hosted::adapter(cluster, host).notices;
-            beside.iter().any(|other| notices.has_something(*other))
+            let places = cluster.places_with(host);
+            beside.iter().any(|other| {
+                let place = places.start + agent_of(other.to_bits());
+                let is_there = places.contains(&place);
+                is_there
+                    && Hosted::adapter(cluster, place)
+                        .notices
+                        .has_something(*other)
+            })
         };
         let found = self.process.glance(looks, is_beside, |cluster| {
             let notices = &mut Hosted::adapter(cluster, host).notices;
@@ -560,7 +569,7 @@ impl ProtectionDomain {
     ///
     /// # Errors
     ///
-    /// EINVAL for sizes past the device's or objects of another context or host.
+    /// EINVAL for sizes past the device's or objects of another context, adapter or host.
     pub fn create_queue_pair(&self, options: &QueuePairOptions) -> Result<QueuePair> {
         let host = self.process.place();
         let shared = options.shared_receive_queue.as_ref();
@@ -569,7 +578,8 @@ impl ProtectionDomain {
             .into_iter()
             .chain(shared.map(|shared| &shared.process));
         if owners.any(|owner| owner.place() != host) {
-            return Err(Error::new(errno::EINVAL, "an object is of another host"));
+            let reason = "an object is of another adapter or host";
+            return Err(Error::new(errno::EINVAL, reason));
         }
         let options = options.map(|queue| queue.key, |shared| shared.key);
         let (key, _) = call(&self.process, |adapter| {
@@ -680,10 +690,11 @@ impl QueuePair {
         self.number
     }
 
-    /// That of a key on a host; of one that names nothing every call says so.
+    /// That of a key on a host, by whichever of its adapters; of one that names nothing every call
+    /// says so.
     #[must_use]
     pub fn of(process: &Process, key: Key) -> Self {
-        let process = process.clone();
+        let process = process.at_adapter_of(key.to_bits());
         let mut cluster = process.lock();
         let limits = Hosted::adapter(&mut cluster, process.place()).limits();
         let number = limits.first_number.wrapping_add(key.index());
@@ -695,7 +706,7 @@ impl QueuePair {
         }
     }
 
-    /// By what it is named among those of its host.
+    /// By what it is named among those of its host, of all adapters.
     #[must_use]
     pub const fn key(&self) -> Key {
         self.key

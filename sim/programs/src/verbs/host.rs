@@ -3,7 +3,7 @@
 use std::mem;
 use std::net::Ipv4Addr;
 
-use viaduct_agent::{Elsewhere, elsewhere};
+use viaduct_agent::{Elsewhere, elsewhere, first_generation};
 use viaduct_cluster::programs::{Outgoing, Take};
 use viaduct_engine::{EventId, Time};
 use viaduct_hardware::Mechanism;
@@ -102,7 +102,8 @@ const fn nanoseconds(time: Time) -> u64 {
 }
 
 impl Verbs {
-    fn new(host: u32, hosts: u32, address: Ipv4Addr) -> Self {
+    /// That of a place of so many, which is an adapter of this number in its host.
+    fn new(host: u32, hosts: u32, adapter: u32, address: Ipv4Addr) -> Self {
         let bits = pair_bits(hosts);
         let limits = Limits {
             first_number: (host + 1) << bits,
@@ -123,7 +124,11 @@ impl Verbs {
             needs_route: true,
         };
         Self {
-            adapter: Adapter::new(limits, 1, Packets::from(address.to_ipv6_mapped().octets())),
+            adapter: Adapter::new(
+                limits,
+                first_generation(adapter),
+                Packets::from(address.to_ipv6_mapped().octets()),
+            ),
             timers: Vec::new(),
             woken: Time::ZERO,
         }
@@ -139,18 +144,13 @@ impl Hosted {
     /// The adapter of a host, which knows what time it is.
     pub(crate) fn adapter(cluster: &mut Cluster, host: u32) -> &mut Adapter {
         let (now, hosts) = (cluster.now(), cluster.place_count());
+        let adapter = cluster.config.adapter_at(host).1;
         let first = cluster.programs.first_address;
-        let said = match (first, cluster.config.adapter_at(host)) {
-            (Some(first), (number, 0)) => Some(Ipv4Addr::from_bits(first.to_bits() + number)),
-            _ => None,
-        };
         let verbs = &mut cluster.programs.host(host).verbs;
         let make = || {
-            Box::new(Verbs::new(
-                host,
-                hosts,
-                said.unwrap_or_else(|| address_of(host)),
-            ))
+            let own = |first: Ipv4Addr| Ipv4Addr::from_bits(first.to_bits() + host);
+            let address = first.map_or_else(|| address_of(host), own);
+            Box::new(Verbs::new(host, hosts, adapter, address))
         };
         let verbs = verbs.get_or_insert_with(make);
         verbs.adapter.set_time(nanoseconds(now));

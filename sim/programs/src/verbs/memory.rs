@@ -136,15 +136,16 @@ impl MemoryRegion {
         })
     }
 
-    /// That of a key on a host; of one that names nothing every call says so.
+    /// That of a key on a host, by whichever of its adapters; of one that names nothing every call
+    /// says so.
     #[must_use]
     pub fn of(process: &Process, key: Key) -> Self {
-        let host = process.place();
+        let process = process.at_adapter_of(key.to_bits());
         let mut cluster = process.lock();
-        let region = Hosted::adapter(&mut cluster, host).regions.get(key);
+        let adapter = Hosted::adapter(&mut cluster, process.place());
+        let region = adapter.regions.get(key);
         let memory_key = region.map_or(0, |region| region.key);
         drop(cluster);
-        let process = process.clone();
         Self {
             process,
             key,
@@ -152,7 +153,7 @@ impl MemoryRegion {
         }
     }
 
-    /// By what it is named among those of its host.
+    /// By what it is named among those of its host, of all adapters.
     #[must_use]
     pub const fn key(&self) -> Key {
         self.key
