@@ -16,10 +16,13 @@
 
 use core::ops::Range;
 
+use viaduct_core::ViId;
+
 use crate::cluster::Cluster;
 use crate::config::ClusterConfig;
 use crate::error::RunError;
 use crate::host::Drawn;
+use crate::message::{Message, MessageId};
 use crate::programs::Programs;
 
 /// Adapters that a host may have.
@@ -184,6 +187,11 @@ impl Numbering {
         }
     }
 
+    /// Whether a host has a number of processors of its own.
+    pub(crate) const fn has_processors(&self) -> bool {
+        self.processors.is_some()
+    }
+
     /// Whether a host has several adapters, or a number of processors of its own.
     pub(crate) const fn has_several(&self) -> bool {
         self.adapters > 1 || self.processors.is_some()
@@ -302,7 +310,7 @@ impl ClusterConfig {
 
     /// Whether the network has places for the adapters of all hosts, and they are known to whom
     /// they are to be known.
-    pub(crate) fn check_places(&self, has_programs: bool) -> Result<(), RunError> {
+    pub(crate) fn check_places(&self) -> Result<(), RunError> {
         let (adapters, places) = (self.hosts.adapters, self.topology.host_count());
         let (count, processors) = (adapters.count, self.hosts.processors);
         if count == 0 || count > ADAPTERS_MAX || !places.is_multiple_of(count) {
@@ -313,9 +321,6 @@ impl ClusterConfig {
         }
         if let Some(host) = self.unlike_adapters() {
             return Err(RunError::UnlikeAdapters { host });
-        }
-        if has_programs && processors.is_some() {
-            return Err(RunError::ProcessorsOfPrograms);
         }
         let is_graph = self.traffic.application().is_some();
         match adapters.choice.is_of_graphs() && count > 1 && !is_graph {
@@ -331,10 +336,48 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn processor_of(&self, place: u32, port: u32) -> usize {
         match (self.has_several, self.numbering.processors) {
             (false, _) => place as usize,
-            // Messages of programs name a place alone.
             (true, None) => self.numbering.first_place(place) as usize,
             (true, Some(_)) => self.numbering.processor(port, 0),
         }
+    }
+
+    /// The processor that works for the program which runs now on the host of a place, or for what
+    /// no program of it does.
+    #[inline]
+    pub(crate) fn worker(&self, place: u32) -> usize {
+        match (self.has_several, self.numbering.processors) {
+            (false, _) => place as usize,
+            (true, None) => self.numbering.first_place(place) as usize,
+            (true, Some(_)) => {
+                let running = self.programs.running(self.numbering.first_place(place));
+                self.numbering.processors_of(place).start + running as usize
+            }
+        }
+    }
+
+    /// The processor that works for a message at its source.
+    #[inline]
+    pub(crate) fn source_processor(&self, place: u32, id: MessageId) -> usize {
+        let message = self.messages.get(id);
+        self.end_processor(place, (message.source, message.source_vi), message)
+    }
+
+    /// The processor that works for a message at its target.
+    #[inline]
+    pub(crate) fn target_processor(&self, place: u32, id: MessageId) -> usize {
+        let message = self.messages.get(id);
+        self.end_processor(place, (message.target, message.target_vi), message)
+    }
+
+    /// At one of its ends. Messages of programs name a place alone: there it is the processor of
+    /// the program that last posted to the VI.
+    #[inline]
+    fn end_processor(&self, place: u32, (port, vi): (u32, ViId), message: &Message) -> usize {
+        if P::EXIST && self.numbering.has_processors() && message.is_of::<P>() {
+            let of_vi = self.guests.hosts[place as usize].processor(vi);
+            return self.numbering.processors_of(place).start + of_vi as usize;
+        }
+        self.processor_of(place, port)
     }
 
     /// The place at which what programs have of a host is kept that belongs to no adapter of it.

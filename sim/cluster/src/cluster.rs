@@ -217,7 +217,7 @@ impl<P: Programs> Cluster<P> {
         let mut process_count = host_count
             .checked_mul(config.hosts.processes)
             .ok_or(RunError::TooManyProcesses)?;
-        config.check_places(P::EXIST)?;
+        config.check_places()?;
         config.check_list()?;
         config.traffic.check()?;
         config.check_adapters()?;

@@ -82,9 +82,6 @@ pub enum RunError {
     /// Processors beyond those that are told apart.
     #[error("a host has 1 to {PROCESSORS_MAX} processors")]
     Processors,
-    /// Programs on hosts whose processors are counted.
-    #[error("programs run on hosts of one processor")]
-    ProcessorsOfPrograms,
     /// Adapters chosen by operations that are not there.
     #[error("drawn messages and those of a list take one adapter, and name none")]
     NoOperations,

@@ -547,8 +547,7 @@ impl<P: Programs> Cluster<P> {
         if !is_placed && !self.messages.get(id).is_dropped {
             self.drop_message(id, cause::NO_CONNECTION);
         }
-        let target = self.messages.get(id).target;
-        self.suffer_slowness(self.processor_of(host, target));
+        self.suffer_slowness(self.target_processor(host, id));
         let message = self.messages.get_mut(id);
         if !message.is_dropped && message.is_awaited {
             message.references += 1;

@@ -204,6 +204,12 @@ pub trait Programs: Sized + fmt::Debug {
         false
     }
 
+    /// The number of the processor that the program which runs now is on, if it runs on the host of
+    /// this first place; 0 if none does.
+    fn running(&self, _home: u32) -> u32 {
+        0
+    }
+
     /// The host that an event is about, if one: for hints.
     fn host_of(&self, _event: Self::Event) -> Option<u32> {
         None

@@ -118,8 +118,7 @@ impl<P: Programs> Cluster<P> {
         if is_one_engine {
             self.follow_engine(host, id, begin, begin + span);
         }
-        let target = self.messages.get(id).target;
-        let idle = self.processors[self.processor_of(host, target)].idle(now);
+        let idle = self.processors[self.target_processor(host, id)].idle(now);
         let message = self.messages.get_mut(id);
         message.receive_delay = Some(begin + span - now);
         message.idle_at_head = idle;
@@ -175,7 +174,7 @@ impl<P: Programs> Cluster<P> {
             // The kernel took frame after frame, and applications ran in between.
             let span = plan.receive_processor;
             let now = self.queue.now();
-            let processor = self.processor_of(host, message.target);
+            let processor = self.target_processor(host, id);
             let processor = &mut self.processors[processor];
             let (begin, end) = processor.work_since(idle, now, span);
             self.follow_processor(host, id, Work::Take, begin, end);

@@ -115,7 +115,7 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get(id);
         let software = self.plans.get(message.plan).processor;
         if software > Time::ZERO {
-            let processor = self.processor_of(host, message.source);
+            let processor = self.source_processor(host, id);
             let message = self.messages.get_mut(id);
             let (_, end) = self.processors[processor].work(message.mark, software);
             message.spend(Stage::Software, end);
@@ -220,8 +220,7 @@ impl<P: Programs> Cluster<P> {
     /// Without a doorbell the processor starts a message: it writes the bytes, or asks the engine
     /// to move them.
     pub(crate) fn start_by_processor(&mut self, host: u32, id: MessageId) {
-        let message = self.messages.get(id);
-        let processor = self.processor_of(host, message.source);
+        let processor = self.source_processor(host, id);
         let message = self.messages.get_mut(id);
         let plan = self.plans.get(message.plan);
         let begins = message.mark;
@@ -747,7 +746,7 @@ impl<P: Programs> Cluster<P> {
             self.follow_buffer(id);
         }
         if mover == Mover::HeldEngine {
-            let processor = self.processor_of(host, process);
+            let processor = self.source_processor(host, id);
             let (start, end) = self.processors[processor].work(now, interrupt);
             sent = end;
             self.follow_processor(host, id, Work::Post, start, sent);

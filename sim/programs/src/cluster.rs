@@ -22,7 +22,7 @@ use viaduct_provider::{ViHandle, Watched};
 use crate::bytes;
 use crate::counts::{self, Counts};
 use crate::event::Event;
-use crate::executor::Spawn;
+use crate::executor::{Spawn, current};
 use crate::host::{DEVICE, FIRST_ADDRESS, Host, device_name};
 use crate::raw::{RawWrites, WriteId};
 use crate::tasks::{TaskId, Tasks};
@@ -47,6 +47,11 @@ pub(crate) struct Hosted {
     pub(crate) wake_at: Option<Time>,
     /// Whether a change on its host wakes the future that is being polled.
     pub(crate) is_watching: bool,
+    /// By host, the processor of its next program; of hosts with a number of processors alone.
+    pub(crate) next_processors: Vec<u32>,
+    /// Whether an event happens while a program's stack waits in place: what it makes the host do is
+    /// no work of that program.
+    pub(crate) is_stepping: bool,
     /// Whether somebody else says how far time may go: for programs that run elsewhere.
     pub(crate) is_driven: bool,
     /// Waits for a time alone, since a stack waited for one last.
@@ -102,6 +107,11 @@ impl Hosted {
             counts: Counts::default(),
             wake_at: None,
             is_watching: false,
+            next_processors: match config.hosts.processors {
+                Some(_) => vec![0; config.host_count() as usize],
+                None => Vec::new(),
+            },
+            is_stepping: false,
             is_driven: false,
             first_address: None,
             quiet_waits: 0,
@@ -326,6 +336,15 @@ impl Programs for Hosted {
         bytes: &[u8],
     ) -> bool {
         Self::hear_answer(cluster, (host, pair), sequence, answer, bytes)
+    }
+
+    fn running(&self, home: u32) -> u32 {
+        let task = match self.is_stepping {
+            true => None,
+            false => current().map(|current| current.task),
+        };
+        let own = task.filter(|task| self.tasks.host(*task) == home);
+        own.map_or(0, |task| self.tasks.processor(task))
     }
 
     fn host_of(&self, event: Event) -> Option<u32> {

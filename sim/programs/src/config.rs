@@ -29,6 +29,9 @@ pub struct SimulationConfig {
     pub host: ByHost<HostModel>,
     /// How many adapters a host has: the topology has a place for each.
     pub adapters: Adapters,
+    /// How many processors a host has, which its programs take in turn as they are started; `None`
+    /// is one, for all of them.
+    pub processors: Option<u32>,
     /// What goes wrong. Nothing is drawn, and no time passes otherwise, where this is empty.
     pub faults: Vec<Fault>,
     /// How long it takes until faults are noticed.
@@ -45,7 +48,7 @@ pub struct SimulationConfig {
 /// their own on the hosts, which share processors, adapters, buses and links with the programs.
 #[derive(Clone, Debug)]
 pub struct Around {
-    /// How these processes use the hosts, but for the adapters, which are the cluster's.
+    /// How these processes use the hosts, but for adapters and processors, which are the cluster's.
     pub hosts: HostsConfig,
     /// What they send: until `stop`, if programs last so long.
     pub traffic: TrafficConfig,
@@ -174,6 +177,7 @@ impl From<SimulationConfig> for ClusterConfig {
             host: config.host,
             hosts: HostsConfig {
                 adapters: config.adapters,
+                processors: config.processors,
                 ..around.hosts
             },
             traffic: around.traffic,

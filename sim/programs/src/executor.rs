@@ -634,7 +634,8 @@ impl Simulation {
                 task
             }
             None => {
-                let task = cluster.programs.tasks.add(host, false);
+                // Handlers are called by what serves interrupts: the first processor.
+                let task = cluster.programs.tasks.add(host, 0, false);
                 let (shared, idle) = (Arc::clone(&self.shared), Arc::clone(&self.idle_handlers));
                 let calls = Box::new(move || call_for_ever(&shared, &idle, task));
                 self.put(task, Body::Blocking(coroutine(task, true, calls)?));
@@ -661,19 +662,20 @@ impl Simulation {
             Body::Asynchronous(future, waker) => {
                 let mut cluster = self.shared.lock();
                 let host = cluster.programs.tasks.host(task);
-                let free = cluster.processor_free(host);
-                if free > cluster.now() {
-                    // The processor is busy with what the program, or another, gave it.
-                    let wait = cluster.programs.tasks.wait(task, false);
-                    cluster.schedule(free, Event::Wake(task, wait));
-                    return;
-                }
-                drop(cluster);
                 CURRENT.set(Some(Current {
                     task,
                     yielder: None,
                     is_handler: false,
                 }));
+                let free = cluster.processor_free(host);
+                if free > cluster.now() {
+                    // The processor is busy with what the program, or another, gave it.
+                    CURRENT.set(None);
+                    let wait = cluster.programs.tasks.wait(task, false);
+                    cluster.schedule(free, Event::Wake(task, wait));
+                    return;
+                }
+                drop(cluster);
                 let polled = future.as_mut().poll(&mut Context::from_waker(waker));
                 CURRENT.set(None);
                 if polled.is_pending() {

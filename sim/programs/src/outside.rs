@@ -71,7 +71,9 @@ impl Simulation {
         let desk = Desk::default();
         let its = Arc::clone(&desk);
         let body = move || work(&process, &its);
-        let task = self.process(host).start(Program::Blocking(Box::new(body)));
+        let task = self
+            .process(host)
+            .start(Program::Blocking(Box::new(body)), None);
         self.run_ready()?;
         Ok(task.map(|task| Deputy { task, desk }))
     }

@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use viaduct_agent::{Agent, AgentProvider, Runtime, Work};
-use viaduct_cluster::programs::Take;
+use viaduct_cluster::programs::{Programs as _, Take};
 use viaduct_engine::Time;
 use viaduct_provider::via::verbs::Completion;
 use viaduct_provider::via::{HostAddress, Queue, Timespan, Timestamp};
@@ -225,7 +225,18 @@ impl Process {
     pub fn spawn(&self, program: impl FnOnce(Self) + Send + 'static) {
         let process = self.clone();
         let program = Program::Blocking(Box::new(move || program(process)));
-        let _ = self.start(program);
+        let _ = self.start(program, None);
+    }
+
+    /// The same on the processor of the program that runs.
+    pub fn spawn_aside(&self, program: impl FnOnce(Self) + Send + 'static) {
+        let process = self.clone();
+        let program = Program::Blocking(Box::new(move || program(process)));
+        let own = {
+            let cluster = self.shared.lock();
+            cluster.programs.running(cluster.first_place(self.place))
+        };
+        let _ = self.start(program, Some(own));
     }
 
     /// Starts an asynchronous program beside this one.
@@ -234,11 +245,12 @@ impl Process {
         program: impl FnOnce(Self) -> F,
     ) {
         let future = Box::pin(program(self.clone()));
-        self.start(Program::Asynchronous(future));
+        self.start(Program::Asynchronous(future), None);
     }
 
-    /// Starts a program; none if the host is dead.
-    pub(crate) fn start(&self, program: Program) -> Option<TaskId> {
+    /// Starts a program, on the next of the host's processors if none is named; none if the host is
+    /// dead.
+    pub(crate) fn start(&self, program: Program, processor: Option<u32>) -> Option<TaskId> {
         let mut cluster = self.shared.lock();
         if cluster.is_host_dead(self.place) {
             // Dropped without the lock: it may hold anything.
@@ -247,7 +259,17 @@ impl Process {
             return None;
         }
         let home = cluster.first_place(self.place);
-        let task = cluster.programs.tasks.add(home, true);
+        let processor = processor.unwrap_or_else(|| {
+            let number = cluster.config.adapter_at(home).0 as usize;
+            let count = cluster.config.hosts.processors.unwrap_or(1);
+            let next = cluster.programs.next_processors.get_mut(number);
+            next.map_or(0, |next| {
+                let taken = *next;
+                *next = (taken + 1) % count;
+                taken
+            })
+        });
+        let task = cluster.programs.tasks.add(home, processor, true);
         cluster.programs.spawned.push_back(Spawn { task, program });
         Some(task)
     }
@@ -668,7 +690,10 @@ impl Process {
                 }
                 return is_over;
             }
-            if !cluster.step(until.unwrap_or(Time::MAX)) {
+            cluster.programs.is_stepping = true;
+            let has_stepped = cluster.step(until.unwrap_or(Time::MAX));
+            cluster.programs.is_stepping = false;
+            if !has_stepped {
                 // Nothing is to happen by then: the clock moves, and that is all.
                 let Some(time) = until else { return false };
                 cluster.advance(time);
@@ -783,7 +808,7 @@ unsafe impl Runtime for Process {
         }
         Hosted::follow_post(&mut cluster, self.place, vi, Some(id));
         if work == Work::PostReceive {
-            cluster.posted_receive(self.place, begins);
+            cluster.posted_receive(self.place, id, begins);
             Hosted::tell_receives_of(&mut cluster, self.place, id);
         }
         result

@@ -10,6 +10,8 @@ pub(crate) struct TaskId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, Default)]
 struct Task {
     host: u32,
+    /// Among those of its host.
+    processor: u32,
     /// Counts the task's waits, so that an event for an earlier one is told apart.
     wait: u32,
     is_waiting: bool,
@@ -33,7 +35,7 @@ pub(crate) struct Tasks {
 
 impl Tasks {
     /// A new task on a host, ready to run.
-    pub(crate) fn add(&mut self, host: u32, is_program: bool) -> TaskId {
+    pub(crate) fn add(&mut self, host: u32, processor: u32, is_program: bool) -> TaskId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.states.push(Task::default());
             TaskId(self.states.len() as u32 - 1)
@@ -41,6 +43,7 @@ impl Tasks {
         let state = &mut self.states[id.0 as usize];
         *state = Task {
             host,
+            processor,
             wait: state.wait.wrapping_add(1),
             is_program,
             is_alive: true,
@@ -81,6 +84,10 @@ impl Tasks {
 
     pub(crate) fn host(&self, id: TaskId) -> u32 {
         self.states[id.0 as usize].host
+    }
+
+    pub(crate) fn processor(&self, id: TaskId) -> u32 {
+        self.states[id.0 as usize].processor
     }
 
     /// A task of the pool works for another host from now on.

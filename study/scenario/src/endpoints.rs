@@ -102,7 +102,10 @@ pub fn endpoints_in(
         let Refusal { reason, help, .. } = Refusal::ONE_ADAPTER;
         return Err(refuse(format!("{reason}: {help}")));
     }
-    programs::one_processor(read).map_err(|reason| refuse(reason.to_owned()))?;
+    if read.config.hosts.processors.is_some() {
+        let reason = "endpoints find one processor at their host: leave hosts.processors out";
+        return Err(refuse(reason.to_owned()));
+    }
     let config = load_endpoints(model, hosts)?;
     let model = match read.given_sharing() {
         Some(sharing) => LinkModel::Shared(sharing, read.config.links.switching),

@@ -100,18 +100,6 @@ pub fn load_programs(
     programs_of(&preset, model, study, hosts)
 }
 
-/// Why programs and endpoints cannot stand in a study, if its hosts have processors that are
-/// counted.
-pub(crate) fn one_processor(study: &Study) -> Result<(), &'static str> {
-    match study.config.hosts.processors {
-        None => Ok(()),
-        Some(_) => Err(
-            "programs and endpoints find one processor at their host: leave \
-                        hosts.processors out",
-        ),
-    }
-}
-
 /// The same for a preset that is loaded, and may have been changed since; `model` is its name in
 /// messages.
 ///
@@ -134,9 +122,6 @@ pub fn programs_of(
     let host = host(preset).map_err(lacking)?;
     if let Some(study) = study {
         let loaded = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
-        one_processor(&loaded).map_err(|reason| ProgramsError::NoNetwork {
-            reason: format!("the study {study}: {reason}"),
-        })?;
         let around = around(&loaded);
         let mut told = loaded.warnings.same_sources();
         let topology = &loaded.config.topology;
@@ -169,6 +154,7 @@ pub fn programs_of(
             switch: config.switch,
             host: hosts,
             adapters: config.hosts.adapters,
+            processors: config.hosts.processors,
             faults: config.faults,
             background: config.background,
             around: Some(around),
@@ -194,6 +180,7 @@ pub fn programs_of(
         },
         host: host.into(),
         adapters: Adapters::ONE,
+        processors: None,
         faults: Vec::new(),
         background: Vec::new(),
         around: None,

@@ -29,7 +29,7 @@ impl<T: Send + 'static> Aside<T> {
             waker: None,
         })));
         let own = Arc::clone(&aside);
-        process.spawn(move |process| {
+        process.spawn_aside(move |process| {
             let result = act(&process);
             let waker = {
                 let mut state = locked(&own.0);

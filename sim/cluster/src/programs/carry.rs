@@ -53,6 +53,7 @@ impl<P: Programs> Cluster<P> {
         let segments = newest.segments.as_slice().len() as u32;
         let place = vi.index();
         self.guests.hosts[host as usize].line(place).connection.vi = vi;
+        self.note_poster(host, vi);
         self.bury(host, place, before);
         let number = self.number_of_post();
         let wish = BlockedPost {
@@ -104,10 +105,21 @@ impl<P: Programs> Cluster<P> {
     /// A program has posted a receive, on which its processor works from a time on: it rings the
     /// doorbell of the VI's receive queue, as a study's process does.
     #[inline]
-    pub fn posted_receive(&mut self, host: u32, begin: Time) {
+    pub fn posted_receive(&mut self, host: u32, vi: ViId, begin: Time) {
+        self.note_poster(host, vi);
         let doorbell = self.hardware.of(host).doorbell.unwrap_or(Step::ZERO);
         if doorbell.bus > Time::ZERO && self.network.has_buses() {
             self.queue.schedule(begin, Event::Rings(host));
+        }
+    }
+
+    /// The program that runs has posted to a VI, whose messages its processor works for from now on.
+    #[inline]
+    fn note_poster(&mut self, host: u32, vi: ViId) {
+        if self.numbering.has_processors() {
+            let processor = self.programs.running(self.first_place(host));
+            let line = self.guests.hosts[host as usize].line(vi.index());
+            line.processor = processor;
         }
     }
 

@@ -68,6 +68,8 @@ pub(crate) struct Line {
     pub(crate) waiting: u32,
     /// When the last of its messages arrives: none overtakes another.
     pub(crate) last_tail: Time,
+    /// The processor of the program that last posted to it, among those of its host.
+    pub(crate) processor: u32,
 }
 
 /// What is under way to one peer.
@@ -189,6 +191,7 @@ impl Default for Line {
             connection: Connection::new(ViId::NONE, ViId::NONE),
             waiting: 0,
             last_tail: Time::ZERO,
+            processor: 0,
         }
     }
 }
@@ -217,6 +220,12 @@ impl Guest {
             self.add_lines(place as usize);
         }
         &mut self.lines[place as usize]
+    }
+
+    /// The processor of a VI's program.
+    pub(crate) fn processor(&self, vi: ViId) -> u32 {
+        let line = self.lines.get(vi.index() as usize);
+        line.map_or(0, |line| line.processor)
     }
 
     #[cold]

@@ -34,14 +34,15 @@ impl<P: Programs> Cluster<P> {
         self.engines.len() as u32
     }
 
-    /// What works for the programs of the host of a place.
+    /// What works for the program that runs on the host of a place.
     #[inline]
     fn processor_with(&mut self, place: u32) -> &mut Processor {
-        let first = self.first_place(place);
-        &mut self.processors[first as usize]
+        let worker = self.worker(place);
+        &mut self.processors[worker]
     }
 
-    /// Gives a host's processor work from some moment on; when it begins, and when it is done.
+    /// Gives the processor of a host that works for the program which runs there, or for what none
+    /// does, work from some moment on; when it begins, and when it is done.
     #[inline]
     pub fn work(&mut self, host: u32, from: Time, span: Time) -> (Time, Time) {
         self.processor_with(host).work(from, span)
@@ -58,7 +59,7 @@ impl<P: Programs> Cluster<P> {
     #[inline]
     #[must_use]
     pub fn processor_free(&self, host: u32) -> Time {
-        self.processors[self.first_place(host) as usize].free
+        self.processors[self.worker(host)].free
     }
 
     /// How long it takes a program of a host that polls, and is told of something now, to see it:
@@ -66,7 +67,7 @@ impl<P: Programs> Cluster<P> {
     #[inline]
     #[must_use]
     pub fn polling_delay(&self, host: u32) -> Time {
-        let processor = &self.processors[self.first_place(host) as usize];
+        let processor = &self.processors[self.worker(host)];
         match processor.is_idle_until(self.queue.now()) {
             true => self.hardware.of(host).processor.polling_delay,
             false => Time::ZERO,

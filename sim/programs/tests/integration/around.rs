@@ -67,6 +67,7 @@ fn amid(config: &ClusterConfig) -> SimulationConfig {
         switch: config.switch,
         host: config.host.clone(),
         adapters: config.hosts.adapters,
+        processors: config.hosts.processors,
         faults: config.faults.clone(),
         background: config.background.clone(),
         around: Some(Around {

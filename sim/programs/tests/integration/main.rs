@@ -16,6 +16,7 @@ mod models;
 mod near_and_far;
 mod outside;
 mod pair_accounts;
+mod processors;
 mod queue_pairs;
 mod registration;
 mod remote;

@@ -43,6 +43,7 @@ pub(crate) fn pair(host: HostModel) -> SimulationConfig {
         },
         host: host.into(),
         adapters: Adapters::ONE,
+        processors: None,
         faults: Vec::new(),
         background: Vec::new(),
         around: None,

@@ -221,6 +221,7 @@ pub(crate) fn simulated(study: Study, around: Option<Around>) -> SimulationConfi
         switch: config.switch,
         host: config.host,
         adapters: config.hosts.adapters,
+        processors: config.hosts.processors,
         faults: config.faults,
         background: config.background,
         detection: config.detection,

@@ -211,6 +211,7 @@ pub(crate) fn run_two(
 pub(crate) fn with(model: &HostModel, faults: &[Fault]) -> SimulationConfig {
     SimulationConfig {
         adapters: Adapters::ONE,
+        processors: None,
         faults: faults.to_vec(),
         ..models::pair(model.clone())
     }
