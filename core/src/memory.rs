@@ -143,10 +143,13 @@ pub(crate) struct MemoryTable {
     tags: Slab<Tag, PACKED_GENERATION_MAX>,
 }
 
-/// A tag's value is the number of VIs and regions that use it.
+/// What is known of a tag.
 #[derive(Debug)]
 struct Tag {
+    /// VIs and regions that have it.
     users: u32,
+    /// Whose VIs may use its regions beside its own.
+    guest: Option<ProtectionTag>,
 }
 
 impl MemoryTable {
@@ -169,7 +172,14 @@ impl MemoryTable {
         if self.tags.len() >= limit {
             return Err(TagError::LimitReached { limit });
         }
-        Ok(ProtectionTag(self.tags.insert(Tag { users: 0 }).pack()))
+        Ok(ProtectionTag(
+            self.tags
+                .insert(Tag {
+                    users: 0,
+                    guest: None,
+                })
+                .pack(),
+        ))
     }
 
     pub(crate) fn destroy_tag(&mut self, tag: ProtectionTag) -> Result<(), TagError> {
@@ -180,6 +190,37 @@ impl MemoryTable {
                 Ok(())
             }
             users => Err(TagError::InUse { users }),
+        }
+    }
+
+    /// Lets VIs of another tag use the regions of this one, too; none: no longer.
+    pub(crate) fn set_guest(
+        &mut self,
+        tag: ProtectionTag,
+        guest: Option<ProtectionTag>,
+    ) -> Result<(), TagError> {
+        let tag = Key::unpack(tag.0).and_then(|key| self.tags.get_mut(key));
+        tag.ok_or(TagError::Unknown)?.guest = guest;
+        Ok(())
+    }
+
+    /// The tag with which a VI of this one comes to a region: the region's own, if it may use it as
+    /// a guest.
+    #[inline]
+    pub(crate) fn tag_at(&self, region: &Region, tag: ProtectionTag) -> ProtectionTag {
+        match region.attributes.tag == tag {
+            true => tag,
+            false => self.tag_of_guest(region, tag),
+        }
+    }
+
+    #[cold]
+    fn tag_of_guest(&self, region: &Region, tag: ProtectionTag) -> ProtectionTag {
+        let own = region.attributes.tag;
+        let known = Key::unpack(own.0).and_then(|key| self.tags.get(key));
+        match known.is_some_and(|known| known.guest == Some(tag)) {
+            true => own,
+            false => tag,
         }
     }
 
@@ -291,6 +332,7 @@ impl MemoryTable {
             segment.length == 0
                 || self.region(segment.handle).is_some_and(|region| {
                     let length = u64::from(segment.length);
+                    let tag = self.tag_at(region, tag);
                     region.check_local(tag, segment.address, length).is_ok()
                 })
         })
@@ -317,7 +359,7 @@ impl MemoryTable {
             let region = self
                 .region(segment.handle)
                 .ok_or(AccessError::UnknownHandle)?;
-            let room = region.room_from(tag, segment.address);
+            let room = region.room_from(self.tag_at(region, tag), segment.address);
             room.map(|room| (segment.length, room))
         }));
         let posted = segments.iter().map(|segment| u64::from(segment.length));

@@ -171,6 +171,16 @@ impl Nic {
         Ok(())
     }
 
+    /// Leaves a client's request without an answer: whoever was to give one has died. The client
+    /// waits until its time is up.
+    ///
+    /// # Errors
+    /// [`ConnectError::UnknownRequest`].
+    pub fn abandon(&mut self, request: RequestId) -> Result<(), ConnectError> {
+        let taken = self.take_request(request);
+        taken.map(drop).ok_or(ConnectError::UnknownRequest)
+    }
+
     /// Makes a VI idle: ends its connection or its attempt, and flushes both queues.
     ///
     /// Legal in every state. Work under way is flushed too: a driver that still moves its bytes

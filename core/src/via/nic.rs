@@ -78,6 +78,19 @@ impl Nic {
         self.memory.create_tag(self.attributes.memory_limits())
     }
 
+    /// Lets VIs of another tag use the regions of this one, too; none: no longer. For programs that
+    /// mix tags up.
+    ///
+    /// # Errors
+    /// [`TagError::Unknown`].
+    pub fn set_guest(
+        &mut self,
+        tag: ProtectionTag,
+        guest: Option<ProtectionTag>,
+    ) -> Result<(), TagError> {
+        self.memory.set_guest(tag, guest)
+    }
+
     /// Destroys a protection tag that nothing uses.
     ///
     /// # Errors
@@ -333,6 +346,14 @@ impl Nic {
     #[must_use]
     pub fn vi_tag(&self, vi: ViId) -> Option<ProtectionTag> {
         self.vis.get(vi.0).map(|vi| vi.attributes.tag)
+    }
+
+    /// The tag with which a VI comes to a region: the region's own, if it may use it.
+    #[inline]
+    #[must_use]
+    pub fn vi_tag_at(&self, vi: ViId, region: &Region) -> Option<ProtectionTag> {
+        let tag = self.vi_tag(vi)?;
+        Some(self.memory.tag_at(region, tag))
     }
 
     /// The region of a live memory handle.

@@ -194,9 +194,12 @@ impl Nic {
         if length == 0 {
             return protection::check_end(vi, access);
         }
-        self.memory
-            .region(remote.handle)
-            .ok_or(AccessError::UnknownHandle)?
-            .check_remote(vi, access, remote.address, u64::from(length))
+        let region = self.memory.region(remote.handle);
+        let region = region.ok_or(AccessError::UnknownHandle)?;
+        let vi = ViAttributes {
+            tag: self.memory.tag_at(region, vi.tag),
+            ..*vi
+        };
+        region.check_remote(&vi, access, remote.address, u64::from(length))
     }
 }

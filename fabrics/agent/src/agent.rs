@@ -59,6 +59,8 @@ pub(crate) struct OpenNic {
     pub(crate) error_handler: Option<ErrorHandler>,
     /// Its protection tags, which say whose a region is.
     pub(crate) tags: Vec<ProtectionTag>,
+    /// The one whose VIs may use regions of all of them.
+    pub(crate) any_tag: Option<ProtectionTag>,
 }
 
 pub(crate) struct Vi {
@@ -338,7 +340,7 @@ impl Agent {
 
     /// Closes a NIC, whose VIs are disconnected, with everything on it; what is left is to be
     /// dropped without the lock.
-    pub(crate) fn close(&mut self, handle: NicHandle) -> Result<Remains> {
+    pub(crate) fn close(&mut self, handle: NicHandle, farewell: Farewell) -> Result<Remains> {
         let nic = self.nic(handle)?;
         let (device, tags) = (nic.device, nic.tags.clone());
         let vis = self.vis_of(handle);
@@ -376,7 +378,11 @@ impl Agent {
             .collect();
         for (connection, request) in open {
             self.requests.remove(connection);
-            self.devices[device].nic.reject(request)?;
+            let nic = &mut self.devices[device].nic;
+            match farewell {
+                Farewell::Said => nic.reject(request)?,
+                Farewell::Unsaid => nic.abandon(request)?,
+            }
         }
 
         let mut remains = Remains::default();
@@ -426,6 +432,15 @@ pub(crate) fn no_vi() -> Error {
     dead("the VI handle names no VI")
 }
 
+/// Whether whoever has opened a NIC closes it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Farewell {
+    /// Requests that it has not answered are rejected.
+    Said,
+    /// It has died: they are left without an answer.
+    Unsaid,
+}
+
 /// What is left of a closed NIC: handlers, that may hold anything.
 #[derive(Default)]
 pub(crate) struct Remains {
@@ -447,6 +462,7 @@ impl OpenNic {
             device,
             error_handler: None,
             tags: Vec::new(),
+            any_tag: None,
         }
     }
 

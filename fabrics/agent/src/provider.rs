@@ -17,7 +17,7 @@ use viaduct_provider::{
     Result, ReturnCode, ViHandle, ViInformation, Watched,
 };
 
-use crate::agent::{Attempt, CompletionQueue, OpenNic, Vi, WorkQueue};
+use crate::agent::{Attempt, CompletionQueue, Farewell, OpenNic, Vi, WorkQueue};
 use crate::memory::SharedBlock;
 use crate::refusal::{dead, full};
 use crate::runtime::{Runtime, Work};
@@ -67,6 +67,61 @@ impl<R: Runtime> AgentProvider<R> {
                 .map_err(Error::from)
         })
     }
+
+    /// Closes a NIC for whoever has opened it and has died: its VIs' peers learn of that, and
+    /// requests that it has not answered are left without an answer.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidParameter` when it is not open.
+    pub fn abandon_nic(&self, nic: NicHandle) -> Result<()> {
+        self.close(nic, Farewell::Unsaid)
+    }
+
+    /// Has VIs of a tag use every region of its NIC handle; none: no VIs, but with their own tag.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidParameter` for a NIC that is not open, or a tag of another.
+    pub fn set_any_tag(&self, nic: NicHandle, tag: Option<ProtectionTag>) -> Result<()> {
+        self.runtime.operate(None, |state, _| {
+            let open = state.nic(nic)?;
+            if let Some(tag) = tag {
+                open.check_tag(tag)?;
+            }
+            open.any_tag = tag;
+            for own in open.tags.clone() {
+                state.device(nic)?.nic.set_guest(own, tag)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn close(&self, nic: NicHandle, farewell: Farewell) -> Result<()> {
+        // A handler of this NIC that runs is let finish, unless it is the one that closes.
+        if !self.runtime.is_handler() {
+            self.runtime.block(None, |state| {
+                let is_running = state.running == Some(nic);
+                Ok((!is_running).then_some(()))
+            })?;
+        }
+        // Its VIs' peers learn of the end before the numbers of the VIs are free for others.
+        let vis = self
+            .runtime
+            .access(|state| state.nic(nic).map(drop).map(|()| state.vis_of(nic)))?;
+        for vi in vis {
+            self.runtime.operate(Some(vi), |state, _| {
+                let (vi, device) = state.vi_and_nic(vi)?;
+                device.nic.disconnect(vi.id).map_err(Error::from)
+            })?;
+        }
+        // Handlers are dropped without the lock: they may hold anything.
+        let gone = self
+            .runtime
+            .operate(None, |state, _| state.close(nic, farewell))?;
+        drop(gone);
+        Ok(())
+    }
 }
 
 // SAFETY: the core's `Nic` completes each descriptor once, and the runtime moves bytes under the
@@ -86,27 +141,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
     }
 
     fn close_nic(&self, nic: NicHandle) -> Result<()> {
-        // A handler of this NIC that runs is let finish, unless it is the one that closes.
-        if !self.runtime.is_handler() {
-            self.runtime.block(None, |state| {
-                let is_running = state.running == Some(nic);
-                Ok((!is_running).then_some(()))
-            })?;
-        }
-        // Its VIs' peers learn of the end before the numbers of the VIs are free for others.
-        let vis = self
-            .runtime
-            .access(|state| state.nic(nic).map(drop).map(|()| state.vis_of(nic)))?;
-        for vi in vis {
-            self.runtime.operate(Some(vi), |state, _| {
-                let (vi, device) = state.vi_and_nic(vi)?;
-                device.nic.disconnect(vi.id).map_err(Error::from)
-            })?;
-        }
-        // Handlers are dropped without the lock: they may hold anything.
-        let gone = self.runtime.operate(None, |state, _| state.close(nic))?;
-        drop(gone);
-        Ok(())
+        self.close(nic, Farewell::Said)
     }
 
     fn query_nic(&self, nic: NicHandle) -> Result<(Arc<NicAttributes>, HostAddress)> {
@@ -250,7 +285,10 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
 
     fn create_protection_tag(&self, nic: NicHandle) -> Result<ProtectionTag> {
         self.runtime.operate(None, |state, _| {
-            let tag = state.device(nic)?.nic.create_protection_tag()?;
+            let guest = state.nic(nic)?.any_tag;
+            let device = state.device(nic)?;
+            let tag = device.nic.create_protection_tag()?;
+            device.nic.set_guest(tag, guest)?;
             state.nic(nic)?.tags.push(tag);
             Ok(tag)
         })

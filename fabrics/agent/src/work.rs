@@ -49,9 +49,11 @@ impl<R: Runtime> AgentProvider<R> {
             } = &mut devices[owner.device];
             let segments_max = attributes.max_segments_per_descriptor;
             let limit = attributes.max_descriptors_per_queue as usize;
-            // A region with the VI's tag is one of the VI's NIC handle.
-            let region = nic.vi_tag(id).zip(nic.region(handle));
-            let room = region.and_then(|(tag, region)| region.room_from(tag, address as u64).ok());
+            // A region that the VI may use is one of the VI's NIC handle.
+            let room = nic.region(handle).and_then(|region| {
+                let tag = nic.vi_tag_at(id, region)?;
+                region.room_from(tag, address as u64).ok()
+            });
             let room = room.unwrap_or(0);
             let lies_in = |bytes: usize| bytes as u64 <= room;
             let mut place = None;

@@ -117,6 +117,8 @@ requests! {
         /// Waits until a handler is to be called: for what. The thread that asks calls them, and
         /// asks again when the last one has returned.
         NextCall = 164;
+        /// Has VIs of a tag use every region of the NIC; none: with their own tag alone.
+        SetAnyTag { nic: NicHandle, tag: Option<ProtectionTag> } = 165;
     }
 }
 
@@ -138,7 +140,8 @@ impl Request {
             | Self::CreateQueue { nic, .. }
             | Self::HostByName { nic, .. }
             | Self::HostByAddress { nic, .. }
-            | Self::Discover { nic, .. } => nic.bits(),
+            | Self::Discover { nic, .. }
+            | Self::SetAnyTag { nic, .. } => nic.bits(),
             Self::DestroyVi { vi }
             | Self::QueryVi { vi }
             | Self::SetViAttributes { vi, .. }

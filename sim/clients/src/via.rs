@@ -168,6 +168,7 @@ pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec
         Request::SetRequestSplitting { vi, is_enabled } => {
             put_answer(&fabric.set_request_splitting(vi, is_enabled), into);
         }
+        Request::SetAnyTag { nic, tag } => put_answer(&fabric.set_any_tag(nic, tag), into),
         // Whoever gives turns answers it: time does not matter to it, nor the host.
         Request::NextCall => {}
     }

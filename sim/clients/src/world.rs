@@ -12,8 +12,6 @@ use viaduct_programs::{Simulation, SimulationError};
 use viaduct_turns::hosts::HostAddresses;
 use viaduct_turns::{Outcome, Process, Thread, World};
 
-use viaduct_provider::Provider as _;
-
 use crate::descriptors::{Descriptor, Raised};
 use crate::handlers::Handlers;
 use crate::looks::Looks;
@@ -349,7 +347,7 @@ impl World for Clients<'_> {
             let _ = Context::of(&process, context).close();
         }
         for nic in opened.nics {
-            let _ = process.at_adapter_of(nic.bits()).fabric().close_nic(nic);
+            let _ = process.at_adapter_of(nic.bits()).fabric().abandon_nic(nic);
         }
     }
 }

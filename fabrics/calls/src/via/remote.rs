@@ -46,7 +46,7 @@ struct State {
     regions: BTreeMap<(NicHandle, u32), Range<usize>>,
     /// The tags of memory that is registered without attributes.
     default_tags: BTreeMap<NicHandle, ProtectionTag>,
-    /// NICs whose VIs may have tag 0: all their VIs and regions have the default tag.
+    /// NICs whose VIs may have tag 0: these have the default tag, which may use every region.
     any_tags: BTreeSet<NicHandle>,
     /// Whether there is a thread that calls handlers.
     is_calling: bool,
@@ -177,19 +177,22 @@ impl Remote {
     }
 
     /// Whether VIs of tag 0 may use every region, for programs that mix tags up. Off by default.
-    /// While it is on, what is made has one tag, whatever is asked for: nothing is kept apart.
     ///
     /// # Errors
     ///
     /// `InvalidParameter` for a NIC that is not open.
     pub fn set_any_tag(&self, nic: NicHandle, enabled: bool) -> Result<()> {
-        self.query_nic(nic)?;
+        let tag = match enabled {
+            true => Some(self.default_protection_tag(nic)?),
+            false => None,
+        };
+        self.ask::<()>(&Request::SetAnyTag { nic, tag })?;
+        let mut state = self.lock();
         if enabled {
-            self.default_protection_tag(nic)?;
-            self.lock().any_tags.insert(nic);
+            state.any_tags.insert(nic);
         } else {
             // Those that have the tag keep it.
-            self.lock().any_tags.remove(&nic);
+            state.any_tags.remove(&nic);
         }
         Ok(())
     }
@@ -208,8 +211,12 @@ impl Remote {
         Ok(*self.lock().default_tags.entry(nic).or_insert(tag))
     }
 
-    /// The tag of what is made on a NIC with this one.
+    /// The tag of what is made on a NIC with this one: tag 0 is the default one, where VIs may have
+    /// it.
     fn tag(&self, nic: NicHandle, asked: ProtectionTag) -> ProtectionTag {
+        if asked.bits() != 0 {
+            return asked;
+        }
         let state = self.lock();
         let default = state.default_tags.get(&nic);
         let default = default.filter(|_| state.any_tags.contains(&nic));
@@ -324,7 +331,7 @@ unsafe impl Provider for Remote {
 
     fn set_vi_attributes(&self, vi: ViHandle, attributes: &ViAttributes) -> Result<()> {
         let mut attributes = *attributes;
-        if !self.lock().any_tags.is_empty() {
+        if attributes.tag.bits() == 0 && !self.lock().any_tags.is_empty() {
             let own = self.query_vi(vi)?.attributes.tag;
             if self.lock().default_tags.values().any(|tag| *tag == own) {
                 attributes.tag = own;

@@ -66,7 +66,11 @@ fn main() -> ExitCode {
         // In software over remote writes.
         is_well &= on_simulated_hosts("clan", "threads", &words);
         // A process that dies has what it opened closed, as the driver of its host does it.
-        for case in ["killed_peer_is_noticed", "receives_half_filled_by_a_peer"] {
+        for case in [
+            "killed_peer_is_noticed",
+            "receives_half_filled_by_a_peer",
+            "a_request_ends_whose_server_dies",
+        ] {
             is_well &= on_simulated_hosts("giganet-clan", "processes", &[case.to_owned()]);
         }
     }

@@ -359,3 +359,47 @@ fn a_client_that_ends_has_its_nic_closed() {
     };
     between("giganet-clan", server, client);
 }
+
+#[test]
+fn a_vi_of_tag_0_may_use_every_region_of_its_nic_and_other_tags_stay_apart() {
+    let program = || {
+        let end = End::new();
+        let (fabric, nic) = (end.fabric, end.nic);
+        let other = fabric.create_protection_tag(nic).unwrap();
+        let nothing = ProtectionTag::from_bits(0);
+        let vi = |tag| {
+            let attributes = ViAttributes::unreliable(tag, 4096);
+            fabric.create_vi(nic, &attributes, None, None)
+        };
+        // What becomes of a send whose descriptor lies in memory of the first tag. It is not
+        // connected, so that one that may lie there is refused for that.
+        let sent = |vi, end: &mut End| {
+            let descriptor = end.describe(0, 5);
+            // SAFETY: descriptor and data are in the room.
+            let posted = unsafe { fabric.post_receive(vi, descriptor, end.region) };
+            posted.map_err(|error| error.code())
+        };
+        let mut end = end;
+        assert_eq!(vi(nothing).unwrap_err().code(), ReturnCode::InvalidPtag);
+        fabric.set_any_tag(nic, true).unwrap();
+        let (any, strange) = (vi(nothing).unwrap(), vi(other).unwrap());
+        assert_eq!(sent(any, &mut end), Ok(()));
+        assert!(sent(strange, &mut end).is_err());
+        // Memory of a tag that is made later is open to it as well.
+        let later = fabric.create_protection_tag(nic).unwrap();
+        let attributes = MemoryAttributes {
+            tag: later,
+            rdma_write: false,
+            rdma_read: false,
+        };
+        let start = (&raw mut *end.room).cast();
+        // SAFETY: the room stays where it is for as long as the region.
+        let region = unsafe { fabric.register_memory(nic, start, size_of::<Room>(), &attributes) };
+        end.region = region.unwrap();
+        assert_eq!(sent(any, &mut end), Ok(()));
+        fabric.set_any_tag(nic, false).unwrap();
+        assert!(sent(any, &mut end).is_err());
+        assert_eq!(vi(nothing).unwrap_err().code(), ReturnCode::InvalidPtag);
+    };
+    run(simulation("giganet-clan"), vec![Box::new(program)]);
+}
