@@ -67,7 +67,7 @@ fn in_family_of(other: SocketAddr, ip: Ipv4Addr) -> IpAddr {
 }
 
 /// Of a host's addresses the one of the adapter that has the number of another host's: those of a
-/// host follow each other, and those of the next host follow these. For any other address the first.
+/// host follow each other, and those of the next host follow these. For other addresses the first.
 fn nearest(own: &[Ipv4Addr], other: IpAddr) -> Option<Ipv4Addr> {
     let first = *own.first()?;
     let other = match other {

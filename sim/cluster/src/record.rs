@@ -78,8 +78,8 @@ pub struct RecordedMessage {
 /// A server of the cluster.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Used {
-    /// The processor of a host.
-    Processor(HostId),
+    /// A processor of a host, by the host's first place and its number there.
+    Processor(HostId, u32),
     /// The part of a host's adapter that reads send descriptors.
     Adapter(HostId),
     /// The I/O bus of a host.

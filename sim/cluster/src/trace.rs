@@ -337,7 +337,7 @@ impl<P: Programs> Cluster<P> {
         if self.observer.is_some() {
             let name = message.name(self.processes_per_host);
             self.keep_wish(name, message.posted);
-            self.keep_processor((host, host as usize), name, Work::Post, span);
+            self.keep_processor((host, self.worker(host)), name, Work::Post, span);
         }
     }
 
@@ -367,12 +367,14 @@ impl<P: Programs> Cluster<P> {
     ) {
         if self.observer.is_some() || self.operations.is_some() {
             let message = self.messages.get(id);
-            let process = match work {
-                Work::Post => message.source,
-                _ => message.target,
+            let name = message.name(self.processes_per_host);
+            let (process, processor) = match work {
+                Work::Post => (message.source, self.source_processor(host, id)),
+                _ => (message.target, self.target_processor(host, id)),
             };
-            let message = (message.name(self.processes_per_host), process);
-            self.follow_processor_for(host, message, work, Span { begin, end });
+            let span = Span { begin, end };
+            self.note_messaging(process, span);
+            self.keep_processor((host, processor), name, work, span);
         }
     }
 
@@ -403,7 +405,9 @@ impl<P: Programs> Cluster<P> {
         let follower = match &mut self.observer {
             Some(Observer::Follower(follower)) => follower,
             Some(Observer::Recorder(recorder)) => {
-                recorder.keep(name, Used::Processor(HostId(host)), work, span);
+                let number = processor - self.numbering.processors_of(host).start;
+                let used = Used::Processor(HostId(host), number as u32);
+                recorder.keep(name, used, work, span);
                 return;
             }
             None => return,

@@ -49,8 +49,8 @@ pub(crate) struct Hosted {
     pub(crate) is_watching: bool,
     /// By host, the processor of its next program; of hosts with a number of processors alone.
     pub(crate) next_processors: Vec<u32>,
-    /// Whether an event happens while a program's stack waits in place: what it makes the host do is
-    /// no work of that program.
+    /// Whether an event happens while a program's stack waits in place: what it makes the host do
+    /// is no work of that program.
     pub(crate) is_stepping: bool,
     /// Whether somebody else says how far time may go: for programs that run elsewhere.
     pub(crate) is_driven: bool,

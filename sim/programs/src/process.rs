@@ -1,15 +1,16 @@
 //! A program's view of its simulated host: the fabric's operations, time, and other programs.
 
 mod adapters;
+mod starting;
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use viaduct_agent::{Agent, AgentProvider, Runtime, Work};
-use viaduct_cluster::programs::{Programs as _, Take};
+use viaduct_cluster::programs::Take;
 use viaduct_engine::Time;
 use viaduct_provider::via::verbs::Completion;
 use viaduct_provider::via::{HostAddress, Queue, Timespan, Timestamp};
@@ -17,7 +18,7 @@ use viaduct_provider::{Counts, Error, Result, ReturnCode, ViHandle, Watched};
 
 use crate::cluster::{Cluster, Hosted, half};
 use crate::event::Event;
-use crate::executor::{Current, Program, Shared, Spawn, current, may_block, suspend};
+use crate::executor::{Current, Shared, current, may_block, suspend};
 use crate::host::{address_of, host_at, reserve_little};
 use crate::notices::Told;
 use crate::tasks::TaskId;
@@ -219,59 +220,6 @@ impl Process {
             let now = cluster.now();
             cluster.work(self.place, now, delay);
         }
-    }
-
-    /// Starts a blocking program beside this one.
-    pub fn spawn(&self, program: impl FnOnce(Self) + Send + 'static) {
-        let process = self.clone();
-        let program = Program::Blocking(Box::new(move || program(process)));
-        let _ = self.start(program, None);
-    }
-
-    /// The same on the processor of the program that runs.
-    pub fn spawn_aside(&self, program: impl FnOnce(Self) + Send + 'static) {
-        let process = self.clone();
-        let program = Program::Blocking(Box::new(move || program(process)));
-        let own = {
-            let cluster = self.shared.lock();
-            cluster.programs.running(cluster.first_place(self.place))
-        };
-        let _ = self.start(program, Some(own));
-    }
-
-    /// Starts an asynchronous program beside this one.
-    pub fn spawn_async<F: Future<Output = ()> + Send + 'static>(
-        &self,
-        program: impl FnOnce(Self) -> F,
-    ) {
-        let future = Box::pin(program(self.clone()));
-        self.start(Program::Asynchronous(future), None);
-    }
-
-    /// Starts a program, on the next of the host's processors if none is named; none if the host is
-    /// dead.
-    pub(crate) fn start(&self, program: Program, processor: Option<u32>) -> Option<TaskId> {
-        let mut cluster = self.shared.lock();
-        if cluster.is_host_dead(self.place) {
-            // Dropped without the lock: it may hold anything.
-            drop(cluster);
-            drop(program);
-            return None;
-        }
-        let home = cluster.first_place(self.place);
-        let processor = processor.unwrap_or_else(|| {
-            let number = cluster.config.adapter_at(home).0 as usize;
-            let count = cluster.config.hosts.processors.unwrap_or(1);
-            let next = cluster.programs.next_processors.get_mut(number);
-            next.map_or(0, |next| {
-                let taken = *next;
-                *next = (taken + 1) % count;
-                taken
-            })
-        });
-        let task = cluster.programs.tasks.add(home, processor, true);
-        cluster.programs.spawned.push_back(Spawn { task, program });
-        Some(task)
     }
 
     /// Kills the host: its programs never run again, what was under way from or to it is lost, and

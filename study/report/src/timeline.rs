@@ -38,7 +38,8 @@ const EXPLICIT_ORDER: i32 = 3;
 /// A kind of track within a host or a switch, from top to bottom.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Row {
-    Processor,
+    /// By its number in the host.
+    Processor(u32),
     Doorbell,
     SendQueue,
     Descriptor,
@@ -91,7 +92,7 @@ pub fn timeline(config: &ClusterConfig, recording: &Recording) -> Vec<u8> {
     };
     for used in &recording.uses {
         let (node, row) = match used.used {
-            Used::Processor(host) => (Node::Host(host), Row::Processor),
+            Used::Processor(host, number) => (Node::Host(host), Row::Processor(number)),
             Used::Adapter(host) => (Node::Host(host), Row::Descriptor),
             Used::Bus(host) => (Node::Host(host), Row::Bus),
             Used::Link(link) => (config.topology.link_ends(link).0, Row::Link(link.0)),
@@ -460,7 +461,10 @@ fn nanoseconds(picoseconds: u64) -> u64 {
 
 fn row_words(config: &ClusterConfig, row: &Row) -> String {
     match row {
-        Row::Processor => "processor".to_owned(),
+        Row::Processor(number) => match config.hosts.processors {
+            None | Some(1) => "processor".to_owned(),
+            Some(_) => format!("processor {number}"),
+        },
         Row::Doorbell => "NIC: doorbell".to_owned(),
         Row::SendQueue => "NIC: send queue".to_owned(),
         Row::Descriptor => "NIC: send descriptors".to_owned(),

@@ -1,5 +1,5 @@
-//! Clients on hosts of several adapters: each is a device of its own, and what is made on one is not
-//! taken for what is made on another.
+//! Clients on hosts of several adapters: each is a device of its own, and what is made on one is
+//! not taken for what is made on another.
 
 use std::sync::Arc;
 

@@ -113,7 +113,7 @@ impl<P: Programs> Cluster<P> {
         }
     }
 
-    /// The program that runs has posted to a VI, whose messages its processor works for from now on.
+    /// The program that runs has posted to a VI: its processor works for its messages from now on.
     #[inline]
     fn note_poster(&mut self, host: u32, vi: ViId) {
         if self.numbering.has_processors() {

@@ -370,9 +370,9 @@ impl CompletionQueue {
     }
 
     /// Polls so often at most, until there is something. Takes the time that such a loop takes. It
-    /// polls the queues `beside` this one as well, of any adapter of the host, one after the other, and ends after a poll of
-    /// this one when there is something in one of them, or sooner: what it finds there is left
-    /// there.
+    /// polls the queues `beside` this one as well, of any adapter of the host, one after the other,
+    /// and ends after a poll of this one when there is something in one of them, or sooner: what it
+    /// finds there is left there.
     ///
     /// # Errors
     ///

@@ -294,6 +294,28 @@ fn other_devices_stand_beside_the_messages_that_met_them() {
 }
 
 #[test]
+fn each_processor_of_a_host_has_a_track() {
+    let tracks = |processors: &str| -> BTreeSet<String> {
+        let (config, recording) = recorded("torus-1024", &["hosts.processes=2", processors], 40);
+        let read = read(&timeline(&config, &recording));
+        let used: BTreeSet<u64> = read.slices.iter().map(|(track, ..)| *track).collect();
+        let names = used.iter().map(|track| read.names[track].clone());
+        names.filter(|name| name.starts_with("processor")).collect()
+    };
+    let names = |names: &[&str]| {
+        names
+            .iter()
+            .map(|&name| name.to_owned())
+            .collect::<BTreeSet<_>>()
+    };
+    assert_eq!(tracks("hosts.processors=1"), names(&["processor"]));
+    assert_eq!(
+        tracks("hosts.processors=2"),
+        names(&["processor 0", "processor 1"])
+    );
+}
+
+#[test]
 fn a_critical_path_reads_back_as_a_whole_and_at_whom_it_is() {
     let overrides = [
         "network.hosts=4",
