@@ -191,7 +191,7 @@ pub(crate) fn run(
             .map(|word| word.replace("{programs}", &programs))
             .collect()
     };
-    std::fs::write(scratch.join(STUDY.0), STUDY.1)?;
+    fs::write(scratch.join(STUDY.0), STUDY.1)?;
     let mut figures: Vec<Vec<String>> = Vec::new();
     let command = || {
         if !row.numbers_processes {
