@@ -149,6 +149,7 @@ impl Fluid {
         path: &[ResourceId],
         demand: FlowDemand,
     ) -> FlowId {
+        debug_assert!(!demand.rate_max.is_nan(), "a flow's rate is a number");
         let now = queue.now();
         let id = self.allocate(path, demand, now);
         if !self.crowds.is_empty() && self.join_crowd(queue, id, path) {

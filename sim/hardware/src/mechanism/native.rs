@@ -122,7 +122,7 @@ impl NicModel {
         let payload = f64::from(bytes);
         let stops = self.stops(bytes) + receiver.stops(bytes);
         let rates = [self.rate, receiver.rate].map(Rate::bytes_per_picosecond);
-        let moving = payload / rates[0].min(rates[1]);
+        let least = payload / rates[0].min(rates[1]) + stops;
         Load {
             wire_bytes,
             // A message without bytes of its own does not use the bus for data.
@@ -131,7 +131,12 @@ impl NicModel {
             } else {
                 wire_bytes / payload
             },
-            rate_max: wire_bytes / (moving + stops),
+            // What takes no time has no bound: 0 / 0 would be no number.
+            rate_max: if least > 0.0 {
+                wire_bytes / least
+            } else {
+                f64::INFINITY
+            },
         }
     }
 
@@ -252,6 +257,16 @@ mod tests {
         let load = nic.load(&nic, frame, 8192);
         assert_eq!((load.wire_bytes, load.scale), (8208.0, 8208.0 / 8192.0));
         assert_eq!(load.rate_max, 8208.0 / (8192.0 + 2.0 * 2.0 * 16.0));
-        assert_eq!(nic.load(&nic, frame, 0).scale, f64::INFINITY);
+        let frames = [
+            frame,
+            Frame {
+                header_bytes: 0,
+                ..frame
+            },
+        ];
+        for frame in frames {
+            let load = nic.load(&nic, frame, 0);
+            assert_eq!((load.scale, load.rate_max), (f64::INFINITY, f64::INFINITY));
+        }
     }
 }
