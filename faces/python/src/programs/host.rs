@@ -1,13 +1,13 @@
 //! A host, as the program on it sees it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use viaduct_programs::verbs::flags::access;
-use viaduct_programs::{Process, SimulatedFabric};
+use viaduct_programs::{Process, SimulatedFabric, device_name};
 use viaduct_provider::via::{Address, ReliabilityLevel};
 use viaduct_provider::{Access, ErrorCode, ErrorHandler, Memory, Nic, ViHandle};
 use viaduct_shm::Shm;
@@ -42,6 +42,21 @@ pub(crate) struct Simulated {
     pub(crate) home: Arc<Home>,
 }
 
+impl Simulated {
+    /// A host by an adapter, whose NIC is opened.
+    pub(crate) fn open(process: Process, home: &Arc<Home>) -> PyResult<Self> {
+        let name = device_name(process.adapter());
+        let nic = Nic::open(process.fabric(), &name).map_err(errors::refused)?;
+        let told = Some(quiet_about_ends());
+        nic.set_error_handler(told).map_err(errors::refused)?;
+        Ok(Self {
+            process,
+            nic: Held::new(nic, Some(Arc::clone(home))),
+            home: Arc::clone(home),
+        })
+    }
+}
+
 /// This process, as a host of a run.
 #[derive(Debug)]
 pub(crate) struct Real {
@@ -51,10 +66,13 @@ pub(crate) struct Real {
     pub(crate) run: u64,
 }
 
-/// What everything on a host shares.
+/// What everything on a host shares that is of one of its adapters.
 #[derive(Debug)]
 pub(crate) struct HostState {
+    /// A number that no other has.
     pub(crate) id: u64,
+    /// That of the state by the host's first adapter, which its program has.
+    pub(crate) turn: u64,
     pub(crate) name: String,
     rank: usize,
     names: Arc<Names>,
@@ -68,6 +86,11 @@ pub(crate) struct HostState {
     pub(crate) shared_receives: Mutex<Vec<Py<SharedReceiveQueue>>>,
     /// Its RDMA adapter, if it was needed.
     pub(crate) device: Mutex<Option<Device>>,
+    /// The host by its adapters, from the second on, as far as its program has asked for them: of
+    /// the state by the first.
+    others: Mutex<BTreeMap<u32, Arc<Self>>>,
+    /// The state by the first adapter; none: this is it.
+    first: Option<Weak<Self>>,
 }
 
 impl HostState {
@@ -77,8 +100,22 @@ impl HostState {
         place: On<Simulated, Real>,
         polls: bool,
     ) -> Arc<Self> {
+        let id = new_host_id();
+        Self::with(id, id, rank, names, place, polls, None)
+    }
+
+    fn with(
+        id: u64,
+        turn: u64,
+        rank: usize,
+        names: Arc<Names>,
+        place: On<Simulated, Real>,
+        polls: bool,
+        first: Option<Weak<Self>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            id: new_host_id(),
+            id,
+            turn,
             name: names.0[rank].0.clone(),
             rank,
             names,
@@ -88,13 +125,66 @@ impl HostState {
             pairs: Mutex::default(),
             shared_receives: Mutex::default(),
             device: Mutex::default(),
+            others: Mutex::default(),
+            first,
         })
+    }
+
+    /// The number of its adapter, and how many the host has.
+    pub(crate) fn adapter(&self) -> (u32, u32) {
+        match &self.place {
+            On::Simulated(place) => (place.process.adapter(), place.process.adapters()),
+            On::Real(_) => (0, 1),
+        }
+    }
+
+    /// The same host by one of its adapters, whose NIC is opened when it is first asked for.
+    fn at_adapter(self: &Arc<Self>, adapter: u32) -> PyResult<Arc<Self>> {
+        let first = match &self.first {
+            Some(first) => first.upgrade().ok_or_else(errors::in_use)?,
+            None => Arc::clone(self),
+        };
+        let no_such = || {
+            let (_, adapters) = self.adapter();
+            let there = match adapters {
+                1 => "there is one, number 0".to_owned(),
+                _ => format!("there are {adapters}, numbers 0 to {}", adapters - 1),
+            };
+            PyValueError::new_err(format!("{} has no adapter {adapter}: {there}", self.name))
+        };
+        if adapter == 0 {
+            return Ok(first);
+        }
+        let On::Simulated(place) = &first.place else {
+            return Err(no_such());
+        };
+        if let Some(known) = locked(&first.others).get(&adapter) {
+            return Ok(Arc::clone(known));
+        }
+        let process = place.process.at_adapter(adapter).ok_or_else(no_such)?;
+        let place = Simulated::open(process, &place.home)?;
+        let other = Self::with(
+            new_host_id(),
+            first.turn,
+            first.rank,
+            Arc::clone(&first.names),
+            On::Simulated(place),
+            first.polls,
+            Some(Arc::downgrade(&first)),
+        );
+        locked(&first.others).insert(adapter, Arc::clone(&other));
+        Ok(other)
+    }
+
+    /// The state by each adapter beside this one that its program has asked for.
+    fn others(&self) -> Vec<Arc<Self>> {
+        locked(&self.others).values().cloned().collect()
     }
 
     /// Says no to whoever is not the host's program.
     #[inline]
     pub(crate) fn check_turn(&self) -> PyResult<()> {
-        if has_turn(self.id) {
+        if has_turn(self.turn) {
             return Ok(());
         }
         let name = &self.name;
@@ -123,16 +213,22 @@ impl HostState {
         locked(&self.vis).get(&handle).map(|vi| vi.clone_ref(py))
     }
 
+    /// Those of all its adapters.
     pub(crate) fn vis(&self, py: Python<'_>) -> Vec<Py<Vi>> {
-        locked(&self.vis)
-            .values()
-            .map(|vi| vi.clone_ref(py))
+        let vis = locked(&self.vis);
+        let own = vis.values().map(|vi| vi.clone_ref(py));
+        let others = self.others();
+        own.chain(others.iter().flat_map(|other| other.vis(py)))
             .collect()
     }
 
+    /// Those of all its adapters.
     pub(crate) fn pairs(&self, py: Python<'_>) -> Vec<Py<QueuePair>> {
         let pairs = locked(&self.pairs);
-        pairs.values().map(|pair| pair.clone_ref(py)).collect()
+        let own = pairs.values().map(|pair| pair.clone_ref(py));
+        let others = self.others();
+        own.chain(others.iter().flat_map(|other| other.pairs(py)))
+            .collect()
     }
 
     /// The queue pair with a number.
@@ -144,6 +240,9 @@ impl HostState {
 
     /// The program has ended: nothing holds its VIs any more, and its queue pairs are gone.
     pub(crate) fn release(&self) {
+        for other in self.others() {
+            other.release();
+        }
         for pair in std::mem::take(&mut *locked(&self.pairs)).values() {
             pair.get().destroy();
         }
@@ -192,12 +291,12 @@ impl HostState {
         Ok(vi)
     }
 
-    /// Where a port of a host is waited on and asked for.
+    /// Where a port of a host is waited on and asked for: by its adapter of this one's number.
     pub(crate) fn address(&self, number: u32, port: &str) -> PyResult<Address> {
         match &self.place {
             On::Simulated(place) => place
                 .nic
-                .resolve(&format!("host{number}"), port.as_bytes())
+                .resolve_at(&format!("host{number}"), self.adapter().0, port.as_bytes())
                 .map_err(errors::refused),
             On::Real(place) => {
                 let mut name = place.run.to_le_bytes().to_vec();
@@ -341,6 +440,33 @@ impl Host {
             .iter()
             .map(|(name, _)| name.as_str())
             .collect()
+    }
+
+    /// How many adapters it has.
+    #[getter]
+    fn adapters(&self) -> u32 {
+        self.0.adapter().1
+    }
+
+    /// The number of the adapter that this view of it has, from 0.
+    #[getter]
+    fn adapter(&self) -> u32 {
+        self.0.adapter().0
+    }
+
+    /// The same host by another of its adapters: what is made there is of that one.
+    ///
+    /// Buffers, VIs, queues and regions are of the adapter by which they are made; the processor
+    /// is the host's, and so is time. `connect` and `accept` reach the peer's adapter of the same
+    /// number. Hosts have several where the study says so (`hosts.adapters`).
+    ///
+    /// Parameters
+    /// ----------
+    /// adapter : int
+    ///     Its number, from 0: a program has the first unless it asks for another one.
+    fn at_adapter(&self, adapter: u32) -> PyResult<Self> {
+        self.0.check_turn()?;
+        self.0.at_adapter(adapter).map(Self)
     }
 
     /// Whether time is simulated, or the program is a process of this machine.
@@ -761,7 +887,10 @@ impl Host {
     }
 
     fn __repr__(&self) -> String {
-        format!("<viaduct host {}>", self.0.name)
+        match self.0.adapter() {
+            (_, 1) => format!("<viaduct host {}>", self.0.name),
+            (adapter, _) => format!("<viaduct host {}, adapter {adapter}>", self.0.name),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use viaduct_engine::Time;
 use viaduct_scenario::format_time;
 
 use super::completions::Work;
+use super::host::HostState;
 use super::limit;
 use super::pair::QueuePair;
 use super::queue::CompletionQueue;
@@ -22,6 +23,16 @@ pub(crate) enum End {
     Vi(Py<Vi>),
     /// With what its peer is told.
     Pair(Py<QueuePair>, Vec<u8>),
+}
+
+impl End {
+    /// The host that it is on, by its adapter.
+    pub(crate) fn host(&self) -> &HostState {
+        match self {
+            Self::Vi(vi) => &vi.get().host,
+            Self::Pair(pair, _) => &pair.get().host,
+        }
+    }
 }
 
 /// What is waited for.

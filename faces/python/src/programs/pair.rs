@@ -80,7 +80,7 @@ pub(crate) type AnyPair = On<verbs::QueuePair, viaduct_rdma::QueuePair>;
 #[pyclass(frozen, name = "QueuePair", module = "viaduct")]
 #[derive(Debug)]
 pub(crate) struct QueuePair {
-    host: Arc<HostState>,
+    pub(crate) host: Arc<HostState>,
     pair: AnyPair,
     kind: QueuePairType,
     attributes: QueuePairAttributes,

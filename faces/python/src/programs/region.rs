@@ -86,7 +86,7 @@ impl Region {
     ) -> PyResult<ScatterGatherElement> {
         if self.host != host.id {
             return Err(PyValueError::new_err(
-                "the region is registered on another host: take one of the queue pair's host",
+                "the region is registered on another host or adapter: take one of the queue pair's",
             ));
         }
         let all = self.length();

@@ -14,13 +14,12 @@ use viaduct_cli::Account;
 use viaduct_cluster::result::MessageCounts;
 use viaduct_programs::config::SimulationConfig;
 use viaduct_programs::{Counts, Simulation, SimulationError};
-use viaduct_provider::Nic;
 use viaduct_scenario::{ProgramsError, load_programs};
 
 use super::On;
 use super::account::Accounted;
-use super::home::{Held, Home, locked};
-use super::host::{HostState, Names, Simulated, quiet_about_ends};
+use super::home::{Home, locked};
+use super::host::{HostState, Names, Simulated};
 use super::program::Program;
 use crate::errors;
 
@@ -163,14 +162,7 @@ fn run(
     let mut all = Vec::with_capacity(programs.len());
     for (rank, (_, number, function)) in programs.into_iter().enumerate() {
         let process = simulation.process(number);
-        let nic = Nic::open(process.fabric(), "sim0").map_err(errors::refused)?;
-        let told = Some(quiet_about_ends());
-        nic.set_error_handler(told).map_err(errors::refused)?;
-        let place = On::Simulated(Simulated {
-            process,
-            nic: Held::new(nic, Some(Arc::clone(home))),
-            home: Arc::clone(home),
-        });
+        let place = On::Simulated(Simulated::open(process, home)?);
         let host = HostState::new(rank, Arc::clone(&names), place, polls);
         let program = Program::new(host, function);
         start(simulation, number, &program, home, &failure);

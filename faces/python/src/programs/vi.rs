@@ -223,7 +223,7 @@ impl Vi {
         let state = &mut *state;
         if buffer.get().host() != self.host.id {
             return Err(PyValueError::new_err(
-                "the buffer is registered on another host: take one of the VI's host",
+                "the buffer is registered on another host or adapter: take one of the VI's",
             ));
         }
         let vi = state.vi()?;

@@ -283,11 +283,13 @@ impl How {
                 number,
                 port,
             } => {
-                let (rank, remote) = (host.rank(), host.address(*number, port)?);
+                let (place, remote) = (simulated(end)?, end.host().address(*number, port)?);
+                let rank = host.rank();
                 let meeting = Meeting::Connect { rank, remote };
                 Self::meet(place, end, meeting, Some(name), limit)?
             }
             Kind::Accept { end, port } => {
+                let place = simulated(end)?;
                 let meeting = Meeting::Accept(place.nic.listen(port.as_bytes()));
                 Self::meet(place, end, meeting, None, limit)?
             }
@@ -385,6 +387,14 @@ impl How {
             }
             (Self::Queues, _) => Poll::Ready(Ok(py.None())),
         }
+    }
+}
+
+/// The simulated host that an end is on, by its adapter.
+fn simulated(end: &End) -> PyResult<&Simulated> {
+    match &end.host().place {
+        On::Simulated(place) => Ok(place),
+        On::Real(_) => Err(errors::in_use()),
     }
 }
 

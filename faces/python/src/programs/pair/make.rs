@@ -91,7 +91,7 @@ impl HostState {
         for (what, host) in shared {
             if host.is_some_and(|host| host.id != self.id) {
                 return Err(PyValueError::new_err(format!(
-                    "the shared {what} queue is of another host: take one of the queue pair's host"
+                    "the shared {what} queue is of another host or adapter: take one of the queue pair's host"
                 )));
             }
         }
