@@ -2,7 +2,7 @@
 //!
 //! When the first of them is due, a thread of ours has its turn, in order like any other: it sends
 //! the signal, has the function called, or writes to the descriptor. There is such a thread only
-//! while a timer is set. It goes on when the signal's handler has run ([`crate::interruptions`]).
+//! while a timer is set. It goes on when the signal's handler has run (`interruptions`).
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr;
