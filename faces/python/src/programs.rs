@@ -34,6 +34,7 @@ mod real;
 mod receives;
 mod region;
 mod simulated;
+mod state;
 mod vi;
 mod waiting;
 mod window;

@@ -8,9 +8,9 @@ use viaduct_programs::verbs;
 
 use super::aside::Aside;
 use super::device::{Queue, refused};
-use super::host::{HostState, Simulated};
 use super::operation::{Kind, Operation};
 use super::pair::QueuePair;
+use super::state::{HostState, Simulated};
 
 /// Whose completions are waited for.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use viaduct_programs::verbs::{self, errno};
 use viaduct_provider::via::verbs::CompletionQueueOptions;
 
 use super::home::{Held, locked};
-use super::host::HostState;
 use super::meeting::Clock;
 use super::region::Region;
+use super::state::HostState;
 use super::{On, on};
 use crate::errors;
 

@@ -9,8 +9,8 @@ use viaduct_programs::verbs::{self, AsyncElement, AsyncEvent, errno};
 use super::aside::Aside;
 use super::device::{AnyContext, EINTR, refused};
 use super::home::locked;
-use super::host::{HostState, Simulated};
 use super::on;
+use super::state::{HostState, Simulated};
 
 /// Sleeps until an event comes; `None` when the time is over.
 fn next(context: &AnyContext, limit: Option<Duration>) -> verbs::Result<Option<AsyncEvent>> {

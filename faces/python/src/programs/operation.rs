@@ -11,10 +11,10 @@ use viaduct_engine::Time;
 use viaduct_scenario::format_time;
 
 use super::completions::Work;
-use super::host::HostState;
 use super::limit;
 use super::pair::QueuePair;
 use super::queue::CompletionQueue;
+use super::state::HostState;
 use super::vi::Vi;
 
 /// What is to be connected.

@@ -12,8 +12,9 @@ use pyo3::types::iterator::PySendResult;
 
 use super::On;
 use super::home::{Turn, locked};
-use super::host::{Host, HostState};
+use super::host::Host;
 use super::operation::text_of;
+use super::state::HostState;
 use super::waiting::Waiting;
 use crate::errors;
 

@@ -8,8 +8,8 @@ use viaduct_shm::Shm;
 
 use super::On;
 use super::home::Held;
-use super::host::HostState;
 use super::operation::{Kind, Operation};
+use super::state::HostState;
 use crate::errors;
 
 pub(crate) type AnyQueue = On<

@@ -8,8 +8,8 @@ use viaduct_provider::Nic;
 use viaduct_shm::Shm;
 
 use super::On;
-use super::host::{HostState, Names, Real, quiet_about_ends};
 use super::program::Program;
+use super::state::{HostState, Names, Real, quiet_about_ends};
 use crate::errors;
 
 /// Runs the program of the host of this rank; what it returned, and the time in microseconds since

@@ -10,8 +10,8 @@ use viaduct_programs::verbs::{self, ReceiveRequest, SharedReceiveAttributes};
 
 use super::device::refused;
 use super::home::locked;
-use super::host::HostState;
 use super::region::Region;
+use super::state::HostState;
 use super::{On, on};
 
 /// Tells the requests of receives from those of sends: a completion with an error says its queue

@@ -15,7 +15,7 @@ use viaduct_programs::verbs::{Buffer, ScatterGatherElement};
 
 use super::bytes::{self, bytes_methods};
 use super::home::Held;
-use super::host::HostState;
+use super::state::HostState;
 use super::{On, on};
 
 /// Memory that is open to requests.

@@ -19,8 +19,8 @@ use viaduct_scenario::{ProgramsError, load_programs};
 use super::On;
 use super::account::Accounted;
 use super::home::{Home, locked};
-use super::host::{HostState, Names, Simulated};
 use super::program::Program;
+use super::state::{HostState, Names, Simulated};
 use crate::errors;
 
 /// Between two moments at which other threads of Python get a turn and signals are heard.

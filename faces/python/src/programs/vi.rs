@@ -12,8 +12,9 @@ use viaduct_shm::Shm;
 
 use super::buffer::Buffer;
 use super::home::{Held, locked};
-use super::host::{HostState, check_port};
+use super::host::check_port;
 use super::operation::{End, Kind, Operation, port_words};
+use super::state::HostState;
 use super::{On, on};
 use crate::errors;
 

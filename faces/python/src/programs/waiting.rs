@@ -19,10 +19,10 @@ use viaduct_provider::{CompletionEntry, CompletionError, Error, Memory, ReturnCo
 use super::aside::Aside;
 use super::device::refused;
 use super::home::Held;
-use super::host::{HostState, Real, Simulated};
 use super::join::Joined;
 use super::meeting::{Clock, Meeting, Met, accept, asking, explained};
 use super::operation::{End, Kind, Operation, text_of};
+use super::state::{HostState, Real, Simulated};
 use super::vi::{AnyVi, Peer, Vi};
 use super::{On, on};
 use crate::errors;

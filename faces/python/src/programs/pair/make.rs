@@ -11,8 +11,8 @@ use viaduct_provider::via::verbs::QueuePairOptions;
 use super::{QueuePair, SharesCompletions};
 use crate::programs::completions::SharedCompletionQueue;
 use crate::programs::home::locked;
-use crate::programs::host::HostState;
 use crate::programs::receives::SharedReceiveQueue;
+use crate::programs::state::HostState;
 use crate::programs::{On, on};
 
 /// Remote reads and atomics that are under way at once.
