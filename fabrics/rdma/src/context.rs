@@ -9,7 +9,6 @@ pub use viaduct_core::verbs::{AsyncElement, AsyncEvent};
 use crate::carrier::Counter;
 use crate::device::Device;
 use crate::engine::{self, Key, engine};
-use crate::link::Link;
 use crate::queues::{CompletionChannel, CompletionQueue, CompletionQueueOptions};
 use crate::region::ProtectionDomain;
 
@@ -109,11 +108,7 @@ impl Context {
     /// EINVAL when it is closed already.
     pub fn close(&self) -> Result<()> {
         let mut engine = engine()?;
-        engine
-            .links
-            .iter_mut()
-            .flatten()
-            .for_each(Link::count_direct);
+        engine.count_direct();
         engine.objects.close(self.key)
     }
 }

@@ -255,13 +255,11 @@ impl Engine {
         Some(index)
     }
 
-    /// Counts what the peer of a queue pair did by itself in this process's memory.
-    pub(crate) fn count_direct(&mut self, pair: Key) {
-        if let Some(Some(pair)) = self.objects.pairs.get_mut(pair)
-            && let Some(link) = pair.own.link.and_then(|link| self.links[link].as_mut())
-        {
-            link.count_direct();
-        }
+    /// Counts what peers did by themselves in this process's memory. Of two processes that found
+    /// each other at the same time each sends over a link of its own, so that a queue pair's own
+    /// link does not tell by which one its peer counts.
+    pub(crate) fn count_direct(&mut self) {
+        self.links.iter_mut().flatten().for_each(Link::count_direct);
     }
 
     pub(crate) fn add_link(&mut self, link: Link) -> usize {

@@ -133,7 +133,7 @@ impl QueuePair {
     ///
     /// EINVAL when it is gone already.
     pub fn destroy(&self) -> Result<()> {
-        engine()?.count_direct(self.key);
+        engine()?.count_direct();
         engine::destroy(|objects| objects.destroy_pair(self.key))
     }
 }
