@@ -642,11 +642,13 @@ impl Process {
             let has_stepped = cluster.step(until.unwrap_or(Time::MAX));
             cluster.programs.is_stepping = false;
             if !has_stepped {
-                // Nothing is to happen by then: the clock moves, and that is all.
-                let Some(time) = until else { return false };
-                cluster.advance(time);
-                cluster.programs.tasks.end_wait_now(task);
-                return true;
+                // Nothing is to happen by then: the clock moves, and that is all. It does not
+                // where messages wait for each other for ever: whoever runs the simulation ends it.
+                let is_over = until.is_some_and(|time| cluster.advance(time));
+                if is_over {
+                    cluster.programs.tasks.end_wait_now(task);
+                }
+                return is_over;
             }
         }
         false

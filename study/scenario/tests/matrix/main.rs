@@ -36,7 +36,7 @@ use viaduct_operations::{ANY, After, Builder, Operation};
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_scenario::combinations::{Combination, Disturbance, HostsKind, Refusal, Workload};
 use viaduct_scenario::{MechanismKind, Override, Study, load_preset, parse_study_with};
-use viaduct_topology::{HostId, Waiting};
+use viaduct_topology::{HostId, Topology, Waiting};
 
 use crate::endpoints::endpoints;
 use crate::programs::programs;
@@ -241,6 +241,11 @@ fn combination(cell: &Cell) -> Combination {
 /// Whether queues of switches lose frames.
 fn has_full_queues(cell: &Cell) -> bool {
     text(cell, 3).contains("full")
+}
+
+/// Links that pause may wait for each other where their routes close a ring.
+fn may_stand_still(cell: &Cell, topology: &Topology) -> bool {
+    text(cell, 3).contains("pause") && matches!(topology.waiting(1), Waiting::Ring(_))
 }
 
 /// All cells, the last part fastest.
@@ -588,10 +593,7 @@ fn traffic(cell: &Cell) -> Result<(), String> {
     })?;
     // Somebody may wait for ever for what was lost, or for a host that died.
     let is_stalled = result.ended == Ended::Stalled && result.violations.len() == 1;
-    // Links that pause may wait for each other where their routes close a ring.
-    let may_stand_still =
-        text(cell, 3).contains("pause") && matches!(config.topology.waiting(1), Waiting::Ring(_));
-    let stands_still = may_stand_still && result.ended == Ended::Deadlock;
+    let stands_still = may_stand_still(cell, &config.topology) && result.ended == Ended::Deadlock;
     let is_sound = result.violations.is_empty() || is_stalled || stands_still;
     wanted(is_sound, || format!("{:?}", result.violations))?;
     if let Some(application) = &result.application {
