@@ -264,7 +264,7 @@ proptest! {
             let buffers = &mut network.links.buffers;
             if !buffers.may_trim() {
                 // What windows do with what is lost is not here once more.
-                buffers.bytes_max = None;
+                (buffers.bytes_max, buffers.shared) = (None, None);
             }
         }
         let (times, log, links) = engine(&network, &messages);
