@@ -36,8 +36,8 @@ impl Process {
         self.start(Program::Asynchronous(future), None);
     }
 
-    /// Starts a program on a processor of the host; where none is named they take turns. There is no
-    /// task if the host is dead.
+    /// Starts a program on a processor of the host; where none is named they take turns. There is
+    /// no task if the host is dead.
     pub(crate) fn start(&self, program: Program, processor: Option<u32>) -> Option<TaskId> {
         let mut cluster = self.shared.lock();
         if cluster.is_host_dead(self.place) {
