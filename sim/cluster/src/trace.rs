@@ -18,7 +18,7 @@ use crate::programs::{OF_PROGRAM, Programs};
 use crate::record::{Recorder, Used};
 use crate::why::{MessageName, Work};
 use viaduct_hardware::Stage;
-use viaduct_network::FrameWaits;
+use viaduct_network::Waits;
 use viaduct_network::fluid::{FlowId, ResourceId};
 
 /// What the followed message may have to wait for.
@@ -87,8 +87,8 @@ pub(crate) struct OwnWay {
 pub(crate) struct Move {
     pub(crate) places: Range<usize>,
     pub(crate) span: Span,
-    /// What its frames waited for, where it has such.
-    pub(crate) waits: Option<FrameWaits>,
+    /// What it waited for, where flows do not share links.
+    pub(crate) waits: Option<Waits>,
 }
 
 /// Who watches a run.
@@ -448,7 +448,7 @@ impl<P: Programs> Cluster<P> {
                     false => self.config.flow_of(message.source, message.target),
                 };
                 follower.begins(&self.config, plan, flow, message.is_answer);
-                self.network.follow_frames(id.0);
+                self.network.follow(id.0);
             }
         }
     }
@@ -523,7 +523,7 @@ impl<P: Programs> Cluster<P> {
                 let is_own = follower.is_own(message.0) && work == Work::Move;
                 follower.moved(&self.config, message, (places, work), span);
                 if is_own && let Some(moved) = follower.moves.last_mut() {
-                    moved.waits = self.network.take_frame_waits();
+                    moved.waits = self.network.take_waits(span.end);
                 }
             }
             Some(Observer::Recorder(recorder)) => {

@@ -195,18 +195,19 @@ pub struct WayUse {
     pub queued: Time,
     /// Buses and links in the order of the route.
     pub places: Vec<PlaceUse>,
-    /// What else than places held its frames up, at the level `packets`.
-    pub frames: Option<FrameUse>,
-    /// What of `queued` nothing accounts for, picoseconds; known under fluid sharing and at
-    /// `packets` alone. Under fluid sharing it is short transactions on the buses, and rounding. At
-    /// `packets` it is not above zero, but for rounding: alone, the last byte's path leads past the
-    /// message's slowest frames, and with others there it may lead past faster ones.
+    /// What else than places held it up; known where flows do not share links.
+    pub beside: Option<Beside>,
+    /// What of `queued` nothing accounts for, picoseconds; unknown with max-min shares alone. Under
+    /// fluid sharing it is short transactions on the buses, and rounding. At `queues` it is nothing.
+    /// At `packets` and `credits` it is not above zero, but for rounding: alone, the last byte's
+    /// path leads past the message's slowest frames, and with others there it may lead past faster
+    /// ones.
     pub rest_picoseconds: Option<i64>,
 }
 
-/// What held the frames of a message up beside the places that all of them crossed.
+/// What held a message up beside the places that all of it crossed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct FrameUse {
+pub struct Beside {
     /// Queues between switches, where frames take ways of their own.
     pub elsewhere: Time,
     /// Congestion control at its sender.
@@ -238,12 +239,13 @@ pub struct PlaceUse {
     /// How long it was shared with anybody.
     pub shared: Time,
     /// What its sharing cost the message. Under fluid sharing: while it gave the least of all
-    /// places, the time by which the message fell behind. At `packets`: how long the message's last
-    /// byte was held up there. Unknown elsewhere: max-min shares depend on the whole network,
-    /// and queues serve a message at the same time.
+    /// places, the time by which the message fell behind. At `queues`, which serve a message at the
+    /// same time: what it took beyond what the places before it, or the message alone, had taken
+    /// already. At `packets` and `credits`: how long the message's last byte was held up there.
+    /// Unknown with max-min shares, which depend on the whole network.
     pub lost: Option<Time>,
-    /// How much of that the link paused, and what its queue did with the message's frames; at
-    /// `packets` alone.
+    /// How much of that the link paused, or had no room in the channel at its end, and what its
+    /// queue did with the message's frames; at `packets` and `credits` alone.
     pub queue: Option<PlaceWait>,
     /// Those that shared it longest, longest first.
     pub longest: Vec<Overlap>,

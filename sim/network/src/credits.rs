@@ -21,6 +21,7 @@
 pub(crate) mod alone;
 mod channel;
 mod deadlock;
+mod followed;
 mod settings;
 mod spread;
 mod switch;
@@ -36,6 +37,7 @@ use viaduct_topology::{LinkId, Node, Topology};
 use self::channel::{Channel, Link, NONE, Unit, holder};
 pub use self::deadlock::Deadlock;
 pub use self::settings::{Arbitration, CREDIT_BYTES, CreditLinks, FlowControl};
+use self::followed::FollowedUnits;
 use self::spread::Routed;
 use self::switch::Switch;
 use self::units::{Cut, Kind, Passages, Units};
@@ -89,6 +91,8 @@ pub(crate) struct Credits {
     /// Times that switches and hosts were worked out.
     works: u64,
     deadlock: Option<Box<Deadlock>>,
+    /// The message whose units are followed, if there is one.
+    followed: Option<Box<FollowedUnits>>,
     account: Account,
     numbers: Vec<u32>,
 }
@@ -185,6 +189,7 @@ impl Credits {
             asked: Vec::new(),
             works: 0,
             deadlock: None,
+            followed: None,
             account: Account::of(resources),
             numbers: Vec::new(),
         }
@@ -440,6 +445,10 @@ impl Credits {
             if packet != NONE && kind.ends_packet() {
                 self.routed_free.push(packet);
             }
+            if self.followed.is_some() {
+                let on_link = (link_number, start, service);
+                self.follow_unit((id, packet, kind), place, on_link, None);
+            }
             return self.arrive(id, kind, (head, service), (number, credits));
         };
         let (switch, to) = (link.switch, link.to);
@@ -455,6 +464,10 @@ impl Credits {
         let next_service = self.links[next_link as usize].service(bytes);
         let wait = self.forwarding.wait(cut, service, next_service);
         let ready = start + (head - start + switch + wait).max(1);
+        if self.followed.is_some() {
+            let on_link = (link_number, start, service);
+            self.follow_unit((id, packet, kind), place, on_link, Some(ready));
+        }
         self.waiting += 1;
         self.channels[number as usize].units.push_back(Unit {
             ready,
@@ -504,6 +517,10 @@ impl Credits {
             return self.wake_host(host);
         }
         let end = passage.take(ready, span);
+        if self.followed.is_some() {
+            let host = self.passages[id as usize].target;
+            self.follow_bus(host, (id, kind), (ready, end));
+        }
         self.come(id, end);
         self.give_back(channel, credits, end);
     }
@@ -534,6 +551,9 @@ impl Credits {
         let kind = it.what.kind;
         let bytes = passage.parts.bytes(kind);
         let end = adapter.write(passage, it.ready, (kind.place(), bytes));
+        if self.followed.is_some() {
+            self.follow_bus(host, (it.passage, kind), (it.ready, end));
+        }
         self.come(it.passage, end);
         self.give_back(it.what.channel, it.what.credits, end);
     }
@@ -570,6 +590,9 @@ impl Credits {
         }
         adapter.inside.rotate(&self.passages, place);
         adapter.inside.rest_until(adapter.bus_free);
+        if self.followed.is_some() {
+            self.follow_inside(host, (id, kind), begin);
+        }
     }
 
     /// The flow of a host whose turn it is and whose next unit finds room, else when one may.
@@ -591,6 +614,10 @@ impl Credits {
                 Room::At(time) => next = next.min(time),
                 Room::Unknown => {}
             }
+            if self.followed.is_some() {
+                let link = self.channels[channel as usize].link;
+                self.follow_want(id, link, now);
+            }
         }
         Err(next)
     }
@@ -610,6 +637,7 @@ impl Credits {
         let passage = &mut self.passages[id as usize];
         let kind = passage.parts.left.next();
         let own = passage.own[kind.place()];
+        let allowed = passage.next_start;
         let bytes = passage.parts.bytes(kind);
         let begin = adapter.read(passage, now, (kind.place(), bytes));
         let link = &self.links[self.channels[passage.way[0] as usize].link as usize];
@@ -630,6 +658,9 @@ impl Credits {
             0 => start + service,
             _ => start,
         });
+        if self.followed.is_some() {
+            self.follow_turn(id, (kind, allowed), (now, begin, comes));
+        }
         self.leave((id, packet, kind), 0, (start, service));
     }
 }

@@ -18,6 +18,7 @@ mod by_host;
 mod credits;
 pub mod damage;
 pub mod fluid;
+mod followed;
 mod frames;
 pub mod hops;
 mod journeys;
@@ -39,7 +40,7 @@ pub mod wormhole;
 
 pub use by_host::ByHost;
 pub use credits::{Arbitration, CREDIT_BYTES, CreditLinks, Deadlock, FlowControl};
-pub use frames::followed::{FrameWaits, PlaceWait};
+pub use followed::{PlaceWait, Waits};
 pub use frames::limits::{QueueCounts, QueueLoss};
 pub use journeys::JourneyId;
 pub use links::{

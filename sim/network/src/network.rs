@@ -29,6 +29,7 @@ use viaduct_topology::{HostId, LinkId, Topology};
 use crate::by_host::ByHost;
 use crate::credits::Credits;
 use crate::fluid::{FlowDemand, FlowId, Fluid, ResourceId};
+use crate::followed::Waits;
 use crate::frames::Frames;
 use crate::frames::alone::Span;
 use crate::hops::{Alone, Delays, End, Ends, Shape, moving_time};
@@ -72,8 +73,9 @@ pub struct Network {
     last: Option<Whole>,
     ways: Option<Ways>,
     journeys: Journeys,
-    /// The tag of the message whose frames are followed.
+    /// The tag of the message that is followed, and what it waited for, once it has been served.
     followed: Option<u32>,
+    waits: Option<(Waits, Time)>,
     /// Where a message that crosses no bus might be there before one of its flow that does.
     landings: Option<Box<Landings>>,
 }
@@ -156,6 +158,7 @@ impl Network {
             ways: keeps_ways.then(|| Ways::new(host_count)),
             journeys: Journeys::default(),
             followed: None,
+            waits: None,
             landings: lands_apart.then(|| Box::new(Landings::new(spreads_packets))),
             topology: Arc::clone(topology),
             links: links.clone(),
@@ -349,7 +352,7 @@ impl Network {
         if let Some(apart) = &mut self.apart {
             let flow = apart.cross(queue, &crossing, &transfer.demand, span);
             if self.followed == Some(transfer.demand.tag) {
-                apart.follow(flow, queue.now());
+                apart.follow(flow, transfer.ends.0, queue.now());
             }
         }
         Begun {
@@ -487,7 +490,7 @@ impl Network {
                 begun.has_head &= part.links == 0;
                 let flow = apart.cross(queue, &crossing, &demand, span);
                 if self.followed == Some(begun.tag) {
-                    apart.follow(flow, queue.now());
+                    apart.follow(flow, crossing.hosts.0, queue.now());
                 }
                 return begun;
             }
@@ -579,6 +582,13 @@ impl Network {
                 told
             }
         };
+        if let Step::Served { at, .. } = step
+            && self.followed.is_some()
+            && self.followed == Some(self.tag_of(tag))
+        {
+            let waits = self.apart.as_mut().and_then(|it| it.take_waits(flow));
+            self.waits = waits.map(|waits| (waits, at));
+        }
         let (at, next, is_gone) = match step {
             Step::None => return None,
             Step::Head(_) if !self.brings_head(JourneyId(tag)) => return None,
@@ -713,37 +723,6 @@ impl Network {
         if let Some(landings) = &mut self.landings {
             landings.schedule(queue);
         }
-    }
-
-    /// How long a short message of the adapters themselves takes, an acknowledgement say, until it
-    /// is in the other host's memory: it waits for nobody, and is stored where all are.
-    pub fn control_delay(&mut self, ends: (u32, u32), flow: u32) -> Time {
-        const CONTROL_BYTES: u64 = 16;
-
-        let wire_bytes = self.links.frame.wire_bytes(CONTROL_BYTES) as f64;
-        self.route(ends, flow);
-        let hosts = self.ends(ends);
-        let (path, delays) = (&self.path_links, self.delays());
-        let shape = Shape {
-            first_bus: false,
-            links: path.len(),
-            last_bus: false,
-        };
-        let mut delay = Time::ZERO;
-        let mut from = 0;
-        while from < path.len() {
-            let end = shape.hop_end(from, self.links.switching, &hosts);
-            delay += delays.hop(shape, &(from..end), path, wire_bytes);
-            if from > 0 {
-                let rate = delays.slowest(&path[from..end]);
-                delay += Time::from_picoseconds((wire_bytes / rate + 0.5) as u64);
-            }
-            from = end;
-        }
-        if hosts.target.has_bus() {
-            delay += hosts.target.write;
-        }
-        delay + self.links.host_rate.time_for(wire_bytes)
     }
 
     /// The links that the messages of a flow cross.

@@ -26,6 +26,7 @@ use viaduct_engine::{EventId, EventQueue, Time, prefetch, prefetch_all};
 
 use self::server::{Server, Visit};
 use crate::fluid::{FlowDemand, FlowId, ResourceId};
+use crate::followed::Waits;
 use crate::journeys::FlowName;
 
 /// Names no message.
@@ -409,6 +410,13 @@ impl Queues {
         let last = self.places_of(id).last();
         let offset = last.map_or(Time::ZERO, |last| last.stop.offset);
         self.passages[id.0 as usize].head_at.saturating_sub(offset)
+    }
+
+    /// What a message waited for that all its queues have served.
+    pub(crate) fn waits_of(&self, id: FlowId) -> Waits {
+        let places = self.places_of(id).iter();
+        let served = places.map(|it| (it.stop.resource, it.at.saturating_sub(it.stop.offset)));
+        Waits::of_queues(self.passages[id.0 as usize].end_min, served)
     }
 
     /// A message is looked at before time moves on.

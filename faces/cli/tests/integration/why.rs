@@ -97,6 +97,37 @@ fn the_stages_of_the_object_and_of_the_table_add_up() {
 }
 
 #[test]
+fn what_places_and_others_took_adds_up_to_the_wait_at_each_level() {
+    for (level, exact) in [("queues", true), ("packets", false), ("credits", false)] {
+        let model = format!("links.model={level}");
+        let set = ["--set", &model, "--set", "links.frame_payload=1000 B"];
+        let busy = ["--set", "traffic.rate=1500/s", "--quantile", "0.99"];
+        let object = object(&[&["small.toml"], &set[..], &busy[..]].concat());
+        let way = &object["way"];
+        let places = way["places"].as_array().unwrap();
+        let lost: i64 = places.iter().map(|p| picoseconds(&p["lost_ps"])).sum();
+        let beside = way["beside"].as_object().unwrap().values();
+        let beside: i64 = beside.map(picoseconds).sum();
+        let rest = picoseconds(&way["rest_ps"]);
+        let queued = picoseconds(&way["queued_ps"]);
+        assert!(lost > 0, "{level}: {way}");
+        assert_eq!(lost + beside + rest, queued, "{level}");
+        assert!(rest <= 0 && (!exact || rest == 0), "{level}: {rest}");
+        let of_queue = match level {
+            "queues" => None,
+            "packets" => Some("paused_ps"),
+            _ => Some("without_credits_ps"),
+        };
+        for place in places {
+            let queue = place["queue"].as_object();
+            let has = |key: &str| queue.is_some_and(|queue| queue.contains_key(key));
+            assert_eq!(queue.is_some(), of_queue.is_some(), "{level}: {place}");
+            assert!(of_queue.is_none_or(has), "{level}: {place}");
+        }
+    }
+}
+
+#[test]
 fn a_message_that_was_not_delivered_is_said_to_be_so() {
     let set = [
         "small.toml",

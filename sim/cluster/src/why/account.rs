@@ -8,7 +8,7 @@ use viaduct_topology::LinkId;
 use super::choose::Record;
 use super::sharing::{SharedServer, covered, lost};
 use super::{
-    Account, FrameUse, MessageName, NAMED_MAX, Overlap, Place, PlaceUse, StageTime, Wait, WayUse,
+    Account, Beside, MessageName, NAMED_MAX, Overlap, Place, PlaceUse, StageTime, Wait, WayUse,
     Work,
 };
 use crate::config::ClusterConfig;
@@ -179,12 +179,13 @@ fn way(config: &ClusterConfig, record: &Record, follower: &Follower) -> WayUse {
     let first_bus = config.topology.link_count();
     let spreads = config.topology.spreads_frames();
     let links_of_hosts = 0..2 * config.topology.host_count();
+    let is_in_pieces = matches!(config.links.sharing, Sharing::Packets | Sharing::Credits);
     let mut places = Vec::new();
-    let mut frames: Option<FrameUse> = None;
+    let mut beside: Option<Beside> = None;
     for hop in &follower.moves {
-        let mut of_frames = hop.waits.clone();
-        if let Some(waits) = &of_frames {
-            let sum = frames.get_or_insert_default();
+        let mut of_hop = hop.waits.clone();
+        if let Some(waits) = &of_hop {
+            let sum = beside.get_or_insert_default();
             sum.held_back += waits.held_back;
             sum.sent_again += waits.sent_again;
             sum.in_order += waits.in_order;
@@ -202,7 +203,7 @@ fn way(config: &ClusterConfig, record: &Record, follower: &Follower) -> WayUse {
                 Some(host) => Place::Bus(viaduct_topology::HostId(host)),
                 None => Place::Link(LinkId(resource.0)),
             };
-            let queue = of_frames
+            let queue = of_hop
                 .as_mut()
                 .map(|waits| waits.places.remove(&resource).unwrap_or_default());
             let lost = match config.links.sharing {
@@ -210,11 +211,11 @@ fn way(config: &ClusterConfig, record: &Record, follower: &Follower) -> WayUse {
                 _ => queue.map(|queue| queue.waited),
             };
             places.push(PlaceUse {
-                queue,
+                queue: queue.filter(|_| is_in_pieces),
                 ..place_use(follower, place, name, hop.span, lost)
             });
         }
-        if let (Some(waits), Some(sum)) = (of_frames, &mut frames) {
+        if let (Some(waits), Some(sum)) = (of_hop, &mut beside) {
             let elsewhere = waits.places.values().map(|queue| queue.waited);
             sum.elsewhere = elsewhere.fold(sum.elsewhere, |sum, time| sum + time);
         }
@@ -224,16 +225,16 @@ fn way(config: &ClusterConfig, record: &Record, follower: &Follower) -> WayUse {
         .iter()
         .map(|place| place.lost.map(Time::picoseconds))
         .sum();
-    let of_frames = frames.map_or(Time::ZERO, |it| {
+    let beside_places = beside.map_or(Time::ZERO, |it| {
         it.elsewhere + it.held_back + it.sent_again + it.in_order
     });
-    let charged = charged.map(|charged| charged + of_frames.picoseconds());
+    let charged = charged.map(|charged| charged + beside_places.picoseconds());
     let moving = follower.moves.iter().map(|hop| hop.span.length());
     WayUse {
         moving: moving.fold(Time::ZERO, |sum, time| sum + time),
         queued,
         places,
-        frames,
+        beside,
         rest_picoseconds: charged.map(|charged| queued.picoseconds() as i64 - charged as i64),
     }
 }

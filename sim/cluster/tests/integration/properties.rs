@@ -400,10 +400,17 @@ fn check_account(config: &ClusterConfig, account: &Account) -> Result<(), TestCa
     let way = &account.way;
     prop_assert_eq!(way.queued, time_in(Stage::Queued));
     prop_assert_eq!(way.moving, time_in(Stage::Transfer) + way.queued);
-    let is_fluid = config.links.sharing == Sharing::Fluid;
-    let is_of_frames = config.links.sharing == Sharing::Packets;
-    prop_assert_eq!(way.rest_picoseconds.is_some(), is_fluid || is_of_frames);
-    prop_assert_eq!(way.frames.is_some(), is_of_frames);
+    let sharing = config.links.sharing;
+    let is_fluid = sharing == Sharing::Fluid;
+    let is_in_pieces = matches!(sharing, Sharing::Packets | Sharing::Credits);
+    prop_assert_eq!(way.rest_picoseconds.is_some(), sharing != Sharing::MaxMin);
+    prop_assert_eq!(
+        way.beside.is_some(),
+        is_in_pieces || sharing == Sharing::Queues
+    );
+    if sharing == Sharing::Queues {
+        prop_assert_eq!(way.rest_picoseconds, Some(0), "{:?}", way);
+    }
     if let Some(rest) = way.rest_picoseconds {
         // Each place and each hop is rounded; short transactions on buses come on top.
         let rounding = 3 * way.places.len() as i64;
@@ -427,6 +434,8 @@ fn check_account(config: &ClusterConfig, account: &Account) -> Result<(), TestCa
         if is_fluid {
             prop_assert!(place.lost <= Some(place.shared));
         }
+        prop_assert_eq!(place.queue.is_some(), is_in_pieces);
+        prop_assert!(place.queue.is_none_or(|it| Some(it.paused) <= place.lost));
         prop_assert!(place.longest.len() <= NAMED_MAX);
         let users = place.messages + u64::from(place.device_transfers > 0);
         prop_assert_eq!(users == 0, place.shared == Time::ZERO);

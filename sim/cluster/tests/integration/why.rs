@@ -12,7 +12,7 @@ use viaduct_cluster::workload::{
 use viaduct_engine::Time;
 use viaduct_hardware::HostModel;
 use viaduct_hardware::Stage;
-use viaduct_network::{Buffers, CongestionControl, Marking, Sharing, WhenFull};
+use viaduct_network::{Arrival, Buffers, CongestionControl, Marking, Sharing, WhenFull};
 use viaduct_topology::{HostId, Node, Ports, Topology};
 
 fn why(config: &ClusterConfig, choice: Choice) -> Result<Explanation, WhyError> {
@@ -42,10 +42,16 @@ fn at_once(host: HostModel, pairs: &[(u32, u32)]) -> ClusterConfig {
 #[test]
 fn a_message_alone_waits_nowhere() {
     let hosts = [ideal_host(), costly_host()];
-    let levels = [Sharing::Fluid, Sharing::Packets];
-    for (host, sharing) in hosts.iter().flat_map(|host| levels.map(|it| (host, it))) {
+    let levels = [
+        (Sharing::Fluid, Arrival::Free),
+        (Sharing::Queues, Arrival::Free),
+        (Sharing::Queues, Arrival::Limits),
+        (Sharing::Packets, Arrival::Free),
+        (Sharing::Credits, Arrival::Free),
+    ];
+    for (host, level) in hosts.iter().flat_map(|host| levels.map(|it| (host, it))) {
         let mut config = at_once(host.clone(), &[(0, 1)]);
-        config.links.sharing = sharing;
+        (config.links.sharing, config.links.arrival) = level;
         config.links.frame.payload_bytes = 300;
         let account = account(&config, Choice::Message(0));
         assert_eq!(account.latency, account.floor);
@@ -337,7 +343,7 @@ fn marks_pauses_and_trimmed_frames_are_told() {
     let down = marked.way.places[1].queue.expect("a queue");
     assert_eq!((down.frames, down.trimmed), (400, 0));
     assert!((1..400).contains(&down.marked), "{down:?}");
-    let frames = marked.way.frames.expect("of frames");
+    let frames = marked.way.beside.expect("of frames");
     assert!(frames.held_back > Time::ZERO, "{:?}", marked.way);
 
     // A fourth message, to a host that nobody else sends to, shares a link that pauses.
@@ -369,11 +375,72 @@ fn marks_pauses_and_trimmed_frames_are_told() {
         ..Buffers::default()
     }));
     let down = trimmed.way.places[1].queue.expect("a queue");
-    let frames = trimmed.way.frames.expect("of frames");
+    let frames = trimmed.way.beside.expect("of frames");
     assert!(down.trimmed > 0, "{:?}", trimmed.way);
     // Each frame that was trimmed came twice.
     assert_eq!(down.frames, 16 + down.trimmed);
     assert!(frames.sent_again > Time::ZERO, "{frames:?}");
+}
+
+#[test]
+fn queues_are_charged_with_what_those_before_them_had_not_taken() {
+    for arrival in [Arrival::Free, Arrival::Limits] {
+        // The first message has half of its host's link, and a third of that to host 1.
+        let mut config = at_once(ideal_host(), &[(0, 1)]);
+        (config.links.sharing, config.links.arrival) = (Sharing::Queues, arrival);
+        let messages = [(0, 1), (0, 2), (3, 1), (4, 1)];
+        at_list(
+            &mut config,
+            &messages.map(|(source, target)| (source, target, 1_000)),
+        );
+        let account = account(&config, Choice::Message(0));
+        let [up, down] = &account.way.places[..] else {
+            panic!("{:?}", account.way);
+        };
+        assert_eq!(account.way.queued, nanoseconds(16_000), "{arrival:?}");
+        assert_eq!(up.lost, Some(nanoseconds(8_000)), "{arrival:?}");
+        assert_eq!(down.lost, Some(nanoseconds(8_000)), "{arrival:?}");
+        assert_eq!((up.messages, down.messages), (1, 2), "{arrival:?}");
+        assert_eq!(account.way.rest_picoseconds, Some(0), "{arrival:?}");
+    }
+}
+
+/// Packets of 500 bytes, of which each buffer holds two, from three hosts to one; and one message
+/// to a host that nobody else sends to, over a link that waits for credits.
+fn behind_full_buffers() -> ClusterConfig {
+    let mut config = in_frames(&[(0, 1)]);
+    config.links.sharing = Sharing::Credits;
+    config.links.credits.flit_bytes = 10;
+    config.links.credits.buffer_bytes = Some(1_000);
+    let messages = [(0, 1), (2, 1), (3, 1), (0, 4)];
+    at_list(
+        &mut config,
+        &messages.map(|(source, target)| (source, target, 8_000)),
+    );
+    config
+}
+
+#[test]
+fn a_link_without_credits_is_charged_where_the_packets_waited() {
+    let config = behind_full_buffers();
+    let blocked = account(&config, Choice::Message(3));
+    let [up, down] = &blocked.way.places[..] else {
+        panic!("{:?}", blocked.way);
+    };
+    let without = up.queue.expect("a queue").paused;
+    assert!(without > Time::ZERO, "{:?}", blocked.way);
+    // For a part of the time its host sent packets of the other message.
+    assert!(Some(without) < up.lost, "{:?}", blocked.way);
+    assert_eq!(down.lost, Some(Time::ZERO), "{:?}", blocked.way);
+    assert_eq!(blocked.way.rest_picoseconds, Some(0), "{:?}", blocked.way);
+
+    // With as much room as it likes it waits for its host's other message alone.
+    let mut config = config;
+    config.links.credits.buffer_bytes = None;
+    let free = account(&config, Choice::Message(3));
+    assert!(free.way.queued < blocked.way.queued, "{:?}", free.way);
+    assert_eq!(free.way.places[0].lost, Some(free.way.queued));
+    assert_eq!(free.way.rest_picoseconds, Some(0), "{:?}", free.way);
 }
 
 #[test]
@@ -392,7 +459,7 @@ fn a_message_waits_for_those_of_its_flow_before_it() {
     let messages = [(0, 1, 8_000), (2, 1, 8_000), (3, 1, 8_000), (0, 1, 100)];
     at_list(&mut config, &messages);
     let account = account(&config, Choice::Message(3));
-    let frames = account.way.frames.expect("of frames");
+    let frames = account.way.beside.expect("of frames");
     assert!(frames.in_order > Time::ZERO, "{:?}", account.way);
     assert!(account.way.rest_picoseconds <= Some(0), "{:?}", account.way);
 }

@@ -214,11 +214,15 @@ impl Credits {
         if from > now {
             return Front::Later(from);
         }
-        match self.room(unit.next_channel, unit.next_credits, unit.holder(), now) {
-            Room::Now => Front::May,
+        let front = match self.room(unit.next_channel, unit.next_credits, unit.holder(), now) {
+            Room::Now => return Front::May,
             Room::At(time) => Front::Later(time),
             Room::Unknown => Front::Waits,
+        };
+        if self.followed.is_some() {
+            self.follow_want(unit.passage, unit.next_link, now);
         }
+        front
     }
 
     /// When a switch is to be worked out next, as far as that is known.

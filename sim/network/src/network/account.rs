@@ -7,7 +7,7 @@ use viaduct_engine::Time;
 use super::{Apart, Network};
 use crate::credits::Deadlock;
 use crate::fluid::{FlowId, ResourceId};
-use crate::frames::followed::FrameWaits;
+use crate::followed::Waits;
 use crate::frames::limits::QueueCounts;
 use crate::journeys::JourneyId;
 
@@ -188,17 +188,17 @@ impl Network {
         }
     }
 
-    /// Keeps from now on what the frames of messages with a tag meet, of the last one that began.
-    pub const fn follow_frames(&mut self, tag: u32) {
+    /// Keeps from now on what messages with a tag meet, of the last one that began.
+    pub const fn follow(&mut self, tag: u32) {
         self.followed = Some(tag);
     }
 
-    /// What the frames of the followed message waited for that has come last, if they are known.
-    pub fn take_frame_waits(&mut self) -> Option<FrameWaits> {
-        match &mut self.apart {
-            Some(Apart::Frames(frames)) => frames.take_waits(),
-            None | Some(Apart::Queues(_) | Apart::Arrived(_) | Apart::Credits(_)) => None,
-        }
+    /// What the followed message waited for that has been served last, and was told to have moved
+    /// its bytes by a time; none where flows share links.
+    pub fn take_waits(&mut self, moved_at: Time) -> Option<Waits> {
+        let (mut waits, served_at) = self.waits.take()?;
+        waits.in_order += moved_at.saturating_sub(served_at);
+        Some(waits)
     }
 
     /// Memory of all this.

@@ -4,6 +4,7 @@ use viaduct_engine::{EventQueue, Time};
 
 use crate::credits::Credits;
 use crate::fluid::{FlowDemand, FlowId};
+use crate::followed::Waits;
 use crate::frames::Frames;
 use crate::frames::alone::Span;
 use crate::passage::Crossing;
@@ -78,10 +79,23 @@ impl Apart {
         }
     }
 
-    /// Keeps what the pieces of a message meet that begins now, where that is kept.
-    pub(super) fn follow(&mut self, flow: FlowId, now: Time) {
-        if let Self::Frames(frames) = self {
-            frames.follow(flow, now);
+    /// Keeps what the pieces of a message of a host meet that begins now.
+    pub(super) fn follow(&mut self, flow: FlowId, host: u32, now: Time) {
+        match self {
+            // Queues know at its end what it has met.
+            Self::Queues(_) | Self::Arrived(_) => {}
+            Self::Frames(frames) => frames.follow(flow, now),
+            Self::Credits(credits) => credits.follow(flow, host, now),
+        }
+    }
+
+    /// What the followed message waited for, which has been served now.
+    pub(super) fn take_waits(&mut self, flow: FlowId) -> Option<Waits> {
+        match self {
+            Self::Queues(queues) => Some(queues.waits_of(flow)),
+            Self::Arrived(queues) => Some(queues.waits_of(flow)),
+            Self::Frames(frames) => frames.take_waits(),
+            Self::Credits(credits) => credits.take_waits(),
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Short transactions on the hosts' buses.
+//! Short transactions on the hosts' buses, and short messages of their adapters.
 
 use viaduct_engine::{EventQueue, Time};
 
 use super::{Apart, Network};
 use crate::fluid::{FlowId, ResourceId};
+use crate::hops::Shape;
 
 impl Network {
     /// How long a short transaction of `length` takes on a host's bus now.
@@ -54,5 +55,36 @@ impl Network {
             Some(Apart::Credits(credits)) => credits.hold_up(bus.0 - self.first_bus, length),
         }
         length.saturating_mul(u64::from(active) + 1)
+    }
+
+    /// How long a short message of the adapters themselves takes, an acknowledgement say, until it
+    /// is in the other host's memory: it waits for nobody, and is stored where all are.
+    pub fn control_delay(&mut self, ends: (u32, u32), flow: u32) -> Time {
+        const CONTROL_BYTES: u64 = 16;
+
+        let wire_bytes = self.links.frame.wire_bytes(CONTROL_BYTES) as f64;
+        self.route(ends, flow);
+        let hosts = self.ends(ends);
+        let (path, delays) = (&self.path_links, self.delays());
+        let shape = Shape {
+            first_bus: false,
+            links: path.len(),
+            last_bus: false,
+        };
+        let mut delay = Time::ZERO;
+        let mut from = 0;
+        while from < path.len() {
+            let end = shape.hop_end(from, self.links.switching, &hosts);
+            delay += delays.hop(shape, &(from..end), path, wire_bytes);
+            if from > 0 {
+                let rate = delays.slowest(&path[from..end]);
+                delay += Time::from_picoseconds((wire_bytes / rate + 0.5) as u64);
+            }
+            from = end;
+        }
+        if hosts.target.has_bus() {
+            delay += hosts.target.write;
+        }
+        delay + self.links.host_rate.time_for(wire_bytes)
     }
 }

@@ -21,6 +21,7 @@ use viaduct_engine::{EventId, EventQueue, Time};
 use super::server::after;
 use super::{FlowKey, NOBODY, ONE, Passing, Step};
 use crate::fluid::{FlowId, ResourceId};
+use crate::followed::Waits;
 use crate::hops::moving_time;
 
 /// Part of a share by which a rate may be above it and still count as no more: what rounding makes.
@@ -518,6 +519,14 @@ impl Arrived {
 
     fn passage(&mut self, id: FlowId) -> &mut Passage {
         &mut self.passages[id.0 as usize]
+    }
+
+    /// What a message waited for that all its queues have served.
+    pub(crate) fn waits_of(&self, id: FlowId) -> Waits {
+        let passage = &self.passages[id.0 as usize];
+        let places = passage.places.iter();
+        let served = places.map(|it| (it.resource, it.at.saturating_sub(it.offset)));
+        Waits::of_queues(passage.end_min, served)
     }
 
     /// What a message belongs to.

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::why::{Account, Choice, Fate, MessageName, Overlap, Place};
+use viaduct_network::{PlaceWait, Sharing};
 
 use super::{Explained, host_name};
 
@@ -84,26 +85,49 @@ struct WayObject {
     moving_ps: u64,
     queued_ps: u64,
     places: Vec<PlaceObject>,
-    frames: Option<FramesObject>,
+    beside: Option<BesideObject>,
     rest_ps: Option<i64>,
 }
 
-/// What held frames up beside the places.
+/// What held the message up beside the places.
 #[derive(Serialize)]
-struct FramesObject {
+struct BesideObject {
     elsewhere_ps: u64,
     held_back_ps: u64,
     sent_again_ps: u64,
     in_order_ps: u64,
 }
 
-/// A queue as the frames of the message met it.
+/// A link as the pieces of the message met it.
 #[derive(Serialize)]
-struct QueueObject {
-    paused_ps: u64,
-    frames: u32,
-    frames_marked: u32,
-    frames_trimmed: u32,
+#[serde(untagged)]
+enum QueueObject {
+    Frames {
+        paused_ps: u64,
+        frames: u32,
+        frames_marked: u32,
+        frames_trimmed: u32,
+    },
+    Credits {
+        without_credits_ps: u64,
+    },
+}
+
+impl QueueObject {
+    fn of(queue: &PlaceWait, sharing: Sharing) -> Self {
+        let paused_ps = queue.paused.picoseconds();
+        match sharing {
+            Sharing::Credits => Self::Credits {
+                without_credits_ps: paused_ps,
+            },
+            _ => Self::Frames {
+                paused_ps,
+                frames: queue.frames,
+                frames_marked: queue.marked,
+                frames_trimmed: queue.trimmed,
+            },
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -201,12 +225,8 @@ impl Explained<'_> {
                 device_transfers: place.device_transfers,
                 shared_ps: place.shared.picoseconds(),
                 lost_ps: place.lost.map(|lost| lost.picoseconds()),
-                queue: place.queue.map(|queue| QueueObject {
-                    paused_ps: queue.paused.picoseconds(),
-                    frames: queue.frames,
-                    frames_marked: queue.marked,
-                    frames_trimmed: queue.trimmed,
-                }),
+                queue: (place.queue.as_ref())
+                    .map(|queue| QueueObject::of(queue, self.config.links.sharing)),
                 longest: self.overlap_objects(&place.longest),
             }
         });
@@ -220,11 +240,11 @@ impl Explained<'_> {
                 moving_ps: way.moving.picoseconds(),
                 queued_ps: way.queued.picoseconds(),
                 places: places.collect(),
-                frames: way.frames.map(|frames| FramesObject {
-                    elsewhere_ps: frames.elsewhere.picoseconds(),
-                    held_back_ps: frames.held_back.picoseconds(),
-                    sent_again_ps: frames.sent_again.picoseconds(),
-                    in_order_ps: frames.in_order.picoseconds(),
+                beside: way.beside.map(|beside| BesideObject {
+                    elsewhere_ps: beside.elsewhere.picoseconds(),
+                    held_back_ps: beside.held_back.picoseconds(),
+                    sent_again_ps: beside.sent_again.picoseconds(),
+                    in_order_ps: beside.in_order.picoseconds(),
                 }),
                 rest_ps: way.rest_picoseconds,
             },

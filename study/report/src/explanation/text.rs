@@ -192,13 +192,14 @@ fn wait_text(explained: &Explained<'_>, wait: &Wait) -> String {
 const OTHER_COLUMNS: [&str; 5] = ["for", "message", "way", "size", "us"];
 
 fn way_text(explained: &Explained<'_>, way: &WayUse) -> String {
-    let is_fluid = explained.config.links.sharing == Sharing::Fluid;
+    let sharing = explained.config.links.sharing;
+    let is_fluid = sharing == Sharing::Fluid;
     let mut text = format!(
         "\n  queued: its bytes moved for {} us, {} of them because others shared the way\n",
         exact_us(way.moving.picoseconds()),
         exact_us(way.queued.picoseconds()),
     );
-    let columns = Columns::of(is_fluid, way);
+    let columns = Columns::of(sharing, way);
     let mut table = plain_table(columns.header());
     for place in &way.places {
         table.add_row(columns.row(
@@ -220,14 +221,14 @@ fn way_text(explained: &Explained<'_>, way: &WayUse) -> String {
         let none = [String::new(), String::new()];
         table.add_row(columns.row(what.to_owned(), none, Some(time), None));
     };
-    if let Some(frames) = &way.frames {
-        let of_frames = [
-            ("queues between switches", frames.elsewhere),
-            ("held back by congestion control", frames.held_back),
-            ("trimmed frames, until sent again", frames.sent_again),
-            ("until messages before it had come", frames.in_order),
+    if let Some(beside) = &way.beside {
+        let beside_places = [
+            ("queues between switches", beside.elsewhere),
+            ("held back by congestion control", beside.held_back),
+            ("trimmed frames, until sent again", beside.sent_again),
+            ("until messages before it had come", beside.in_order),
         ];
-        for (what, time) in of_frames.into_iter().filter(|(_, time)| *time > Time::ZERO) {
+        for (what, time) in beside_places.into_iter().filter(|(_, time)| *time > Time::ZERO) {
             add(what, exact_us(time.picoseconds()));
         }
     }
@@ -238,6 +239,7 @@ fn way_text(explained: &Explained<'_>, way: &WayUse) -> String {
             let name = match (is_fluid, has_buses) {
                 (true, true) => "short transactions on the buses, rounding",
                 (true, false) => "rounding",
+                (false, _) if sharing == Sharing::Credits => "its own packets took less on that path",
                 (false, _) => "its own frames took less on that path",
             };
             add(name, signed_us(rest));
@@ -245,17 +247,21 @@ fn way_text(explained: &Explained<'_>, way: &WayUse) -> String {
         add("queued", exact_us(way.queued.picoseconds()));
     }
     text += &aligned(table, &[1, 2, 3, 4, 5, 6]);
-    text += match (is_fluid, way.rest_picoseconds) {
-        (true, _) => {
+    text += match sharing {
+        Sharing::Fluid => {
             "  lost: while no place gave it less, the first of several; indented: those that shared \
              it longest\n"
         }
-        (false, Some(_)) => {
+        Sharing::MaxMin => {
+            "  indented: those that shared it longest; with this rule no place alone is to blame\n"
+        }
+        Sharing::Queues => {
+            "  waited: what it took beyond what the places before it had taken; indented: those that \
+             shared it longest\n"
+        }
+        Sharing::Packets | Sharing::Credits => {
             "  waited: how long its last byte was held up there; indented: those that shared it \
              longest\n"
-        }
-        (false, None) => {
-            "  indented: those that shared it longest; with this rule no place alone is to blame\n"
         }
     };
     if explained.config.topology.spreads_frames() {
@@ -267,22 +273,27 @@ fn way_text(explained: &Explained<'_>, way: &WayUse) -> String {
 /// The columns of the places on a way: those about frames only where they say something.
 struct Columns {
     time: Option<&'static str>,
+    paused: &'static str,
     has_pauses: bool,
     has_marked: bool,
     has_trimmed: bool,
 }
 
 impl Columns {
-    fn of(is_fluid: bool, way: &WayUse) -> Self {
+    fn of(sharing: Sharing, way: &WayUse) -> Self {
         let any = |says: fn(&PlaceWait) -> bool| {
             let mut queues = way.places.iter().filter_map(|place| place.queue.as_ref());
             queues.any(says)
         };
         Self {
-            time: match (is_fluid, way.rest_picoseconds) {
-                (true, _) => Some("lost, us"),
-                (false, Some(_)) => Some("waited, us"),
-                (false, None) => None,
+            time: match (sharing, way.rest_picoseconds) {
+                (Sharing::Fluid, _) => Some("lost, us"),
+                (_, Some(_)) => Some("waited, us"),
+                (_, None) => None,
+            },
+            paused: match sharing {
+                Sharing::Credits => "no credits, us",
+                _ => "paused, us",
             },
             has_pauses: any(|queue| queue.paused > Time::ZERO),
             has_marked: any(|queue| queue.marked > 0),
@@ -296,7 +307,7 @@ impl Columns {
             Some("others"),
             Some("shared, us"),
             self.time,
-            self.has_pauses.then_some("paused, us"),
+            self.has_pauses.then_some(self.paused),
             self.has_marked.then_some("marked"),
             self.has_trimmed.then_some("trimmed"),
         ];
