@@ -255,11 +255,12 @@ impl Account {
     /// Links that carried anything.
     pub(crate) fn links(&self) -> Vec<LinkRow> {
         // What has crossed a link as a frame was in its queue.
-        let has_frames = self
+        let has_queues = self
             .result
             .link_rows
             .iter()
             .any(|row| row.queue_max_bytes > 0);
+        let has_frames = has_queues && self.config.links.sharing.goes_in_pieces();
         let trims = self
             .result
             .link_rows
@@ -272,7 +273,7 @@ impl Account {
             packets: None,
             bytes: row.wire_bytes.round() as u64,
             busy_fraction: row.utilisation,
-            queue_max_bytes: has_frames.then_some(row.queue_max_bytes),
+            queue_max_bytes: has_queues.then_some(row.queue_max_bytes),
             frames_lost: has_frames.then_some(row.frames_lost),
             frames_trimmed: trims.then_some(row.frames_trimmed),
             frames_marked: has_frames.then_some(row.frames_marked),

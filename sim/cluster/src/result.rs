@@ -221,7 +221,7 @@ pub struct LinkRow {
     pub utilisation: f64,
     /// Most flows at once.
     pub flows_max: u32,
-    /// Of its output queue, where frames go one by one: most bytes in it at once.
+    /// Of its output queue, where it has one: most bytes in it at once.
     pub queue_max_bytes: u64,
     /// Frames that found it full in the whole run, and were lost.
     pub frames_lost: u64,

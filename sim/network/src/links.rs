@@ -282,6 +282,12 @@ impl Sharing {
             Self::Credits => "credits",
         }
     }
+
+    /// Whether messages go piece by piece: frames, packets or flits.
+    #[must_use]
+    pub const fn goes_in_pieces(self) -> bool {
+        matches!(self, Self::Packets | Self::Credits)
+    }
 }
 
 /// What a switch costs.

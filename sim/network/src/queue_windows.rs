@@ -19,14 +19,15 @@ pub struct QueueWindow {
     pub end: Time,
     /// The link.
     pub link: u32,
-    /// Most bytes that were in the queue at once; 0 if no more than a full frame was.
+    /// Most bytes that were in the queue at once; 0 if no more than a full frame was, or at
+    /// `queues` no more than one message.
     pub bytes_max: u64,
     /// Frames that were lost, trimmed or marked there, and pauses of the link.
     pub counts: QueueCounts,
 }
 
-/// The windows of a run, each with its queues: those in which frames waited, were lost, trimmed or
-/// marked, and those of links that paused.
+/// The windows of a run, each with its queues: those in which something waited, or frames were lost,
+/// trimmed or marked, and those of links that paused.
 #[derive(Debug)]
 pub(crate) struct QueueWindows {
     /// In order of their ends, and of the links.
@@ -36,9 +37,9 @@ pub(crate) struct QueueWindows {
 }
 
 impl QueueWindows {
-    /// Of a network; none where links have no queues of frames.
+    /// Of a network; none where links have no queues.
     pub(crate) fn of(network: &Network, topology: &Topology) -> Option<Self> {
-        network.has_frames().then(|| Self {
+        network.has_queues().then(|| Self {
             rows: Vec::new(),
             before: vec![QueueCounts::default(); topology.link_count() as usize],
         })

@@ -119,6 +119,8 @@ pub(crate) struct Queues {
     newest: Vec<Newest>,
     /// That of other flows, and where they begin.
     newest_of_others: BTreeMap<FlowKey, (FlowId, ResourceId)>,
+    /// Of each link, most bytes that it had left to serve at once, of windows that have ended.
+    held_max: Vec<f64>,
     /// How long a message took alone at the last link and at the last bus.
     last_alone: [Alone; 2],
 }
@@ -196,6 +198,7 @@ impl Queues {
         let servers: Vec<Server> = rates.map(Server::new).collect();
         Self {
             newest: vec![Newest::NONE; servers.len()],
+            held_max: vec![0.0; first_bus as usize],
             servers,
             first_bus,
             passages: Vec::new(),
@@ -615,15 +618,35 @@ impl Queues {
         self.servers[resource.0 as usize].busy_max
     }
 
+    /// Most bytes that a link had left to serve at once, of windows that have ended, while several
+    /// messages were there.
+    pub(crate) fn held_max_bytes(&self, link: ResourceId) -> u64 {
+        whole_bytes(self.held_max[link.0 as usize])
+    }
+
+    /// As [`Queues::held_max_bytes`], of the window of the time series that ends now.
+    pub(crate) fn take_held_max_bytes(&mut self, link: ResourceId, now: Time) -> u64 {
+        let most = self.work_out(link, now).take_held_max(now);
+        let of_run = &mut self.held_max[link.0 as usize];
+        *of_run = of_run.max(most);
+        whole_bytes(most)
+    }
+
     /// Memory of all this.
     pub(crate) fn state_bytes(&self) -> usize {
         let spilled: usize = self.servers.iter().map(Server::spilled_bytes).sum();
         self.servers.capacity() * size_of::<Server>()
             + spilled
             + self.newest.capacity() * size_of::<Newest>()
+            + self.held_max.capacity() * size_of::<f64>()
             + self.passages.capacity() * size_of::<Passage>()
             + self.places.capacity() * size_of::<Place>()
     }
+}
+
+/// Bytes that are counted in parts, as whole ones.
+fn whole_bytes(bytes: f64) -> u64 {
+    (bytes + 0.5) as u64
 }
 
 impl Alone {

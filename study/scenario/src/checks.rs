@@ -296,7 +296,7 @@ impl Checker<'_> {
     /// A message that is one frame is stored and queued as a whole, which few networks do.
     fn frames(&mut self, config: &ClusterConfig) {
         let links = &self.settings.links;
-        let goes_by_frames = matches!(config.links.sharing, Sharing::Packets | Sharing::Credits);
+        let goes_by_frames = config.links.sharing.goes_in_pieces();
         if goes_by_frames && !links.frame_payload.is_given() {
             self.diagnostics.push(
                 Diagnostic::warning("each message is one frame, however long it is")

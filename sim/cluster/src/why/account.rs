@@ -179,7 +179,7 @@ fn way(config: &ClusterConfig, record: &Record, follower: &Follower) -> WayUse {
     let first_bus = config.topology.link_count();
     let spreads = config.topology.spreads_frames();
     let links_of_hosts = 0..2 * config.topology.host_count();
-    let is_in_pieces = matches!(config.links.sharing, Sharing::Packets | Sharing::Credits);
+    let is_in_pieces = config.links.sharing.goes_in_pieces();
     let mut places = Vec::new();
     let mut beside: Option<Beside> = None;
     for hop in &follower.moves {

@@ -402,7 +402,7 @@ fn check_account(config: &ClusterConfig, account: &Account) -> Result<(), TestCa
     prop_assert_eq!(way.moving, time_in(Stage::Transfer) + way.queued);
     let sharing = config.links.sharing;
     let is_fluid = sharing == Sharing::Fluid;
-    let is_in_pieces = matches!(sharing, Sharing::Packets | Sharing::Credits);
+    let is_in_pieces = sharing.goes_in_pieces();
     prop_assert_eq!(way.rest_picoseconds.is_some(), sharing != Sharing::MaxMin);
     prop_assert_eq!(
         way.beside.is_some(),

@@ -82,27 +82,32 @@ impl Network {
     }
 
     /// Most bytes of frames that were in a link's queue at once, or of credits that were spent for
-    /// a link at once; 0 where nothing is cut into pieces.
+    /// a link at once; at `queues` of messages that a link had left to serve while there were
+    /// several, in windows that have ended. 0 where flows share links.
     #[must_use]
     pub fn queue_max_bytes(&self, link: ResourceId) -> u64 {
         match &self.apart {
-            None | Some(Apart::Queues(_) | Apart::Arrived(_)) => 0,
+            None => 0,
+            Some(Apart::Queues(queues)) => queues.held_max_bytes(link),
+            Some(Apart::Arrived(queues)) => queues.held_max_bytes(link),
             Some(Apart::Frames(frames)) => frames.queue_max_bytes(link),
             Some(Apart::Credits(credits)) => credits.held_max_bytes(link),
         }
     }
 
-    /// Whether links have queues of frames, or credits that are spent for them.
-    pub(crate) fn has_frames(&self) -> bool {
-        matches!(&self.apart, Some(Apart::Frames(_) | Apart::Credits(_)))
+    /// Whether links have queues, or credits that are spent for them.
+    pub(crate) const fn has_queues(&self) -> bool {
+        self.apart.is_some()
     }
 
     /// As [`Network::queue_max_bytes`], since this was last asked; 0 where a queue held no more
-    /// than one full frame. A queue may be worked out a little ahead, so that what comes less than
+    /// than one full frame, or message. A queue may be worked out a little ahead, so that what comes less than
     /// a cable's delay after `now` may count already.
     pub(crate) fn take_queue_max_bytes(&mut self, link: ResourceId, now: Time) -> u64 {
         match &mut self.apart {
-            None | Some(Apart::Queues(_) | Apart::Arrived(_)) => 0,
+            None => 0,
+            Some(Apart::Queues(queues)) => queues.take_held_max_bytes(link, now),
+            Some(Apart::Arrived(queues)) => queues.take_held_max_bytes(link, now),
             Some(Apart::Frames(frames)) => frames.take_queue_max_bytes(link, now),
             Some(Apart::Credits(credits)) => credits.take_held_max_bytes(link),
         }

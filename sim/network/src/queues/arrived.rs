@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 use viaduct_engine::{EventId, EventQueue, Time};
 
 use super::server::after;
-use super::{FlowKey, NOBODY, ONE, Passing, Step};
+use super::{FlowKey, NOBODY, ONE, Passing, Step, whole_bytes};
 use crate::fluid::{FlowId, ResourceId};
 use crate::followed::Waits;
 use crate::hops::moving_time;
@@ -58,6 +58,10 @@ struct Server {
     /// The first message of each busy subqueue, and which of its places this is.
     members: Vec<(FlowId, u32)>,
     busy_max: u32,
+    /// Most bytes that had come and waited while several messages were there: in this window of the
+    /// time series, and in those before.
+    held_max: f64,
+    held_max_before: f64,
     /// Bytes served, up to when that was worked out last.
     carried: f64,
     is_changed: bool,
@@ -140,6 +144,8 @@ impl Arrived {
             rate,
             members: Vec::new(),
             busy_max: 0,
+            held_max: 0.0,
+            held_max_before: 0.0,
             carried: 0.0,
             is_changed: false,
             held_until: Time::ZERO,
@@ -351,14 +357,19 @@ impl Arrived {
         };
         // Who wants least is first: what it leaves is shared by the others.
         self.wanted.clear();
+        let mut held = 0.0;
         for (number, &(id, index)) in (0..).zip(&server.members) {
             let place = &mut self.passages[id.0 as usize].places[index as usize];
             place.went = place.went_until(now);
+            held += place.waits_at(now);
             let wants = match place.follows {
                 true => place.came.slope * place.bytes,
                 false => f64::INFINITY,
             };
             self.wanted.push((wants, number));
+        }
+        if server.members.len() > 1 {
+            server.held_max = server.held_max.max(held);
         }
         self.wanted
             .sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
@@ -588,6 +599,25 @@ impl Arrived {
         self.servers[resource.0 as usize].busy_max
     }
 
+    /// As [`super::Queues::held_max_bytes`], of bytes that had come.
+    pub(crate) fn held_max_bytes(&self, link: ResourceId) -> u64 {
+        whole_bytes(self.servers[link.0 as usize].held_max_before)
+    }
+
+    /// As [`Arrived::held_max_bytes`], of the window of the time series that ends now.
+    pub(crate) fn take_held_max_bytes(&mut self, link: ResourceId, now: Time) -> u64 {
+        let server = &mut self.servers[link.0 as usize];
+        let mut held = 0.0;
+        if server.members.len() > 1 {
+            for &(id, index) in &server.members {
+                held += self.passages[id.0 as usize].places[index as usize].waits_at(now);
+            }
+        }
+        let most = core::mem::replace(&mut server.held_max, held).max(held);
+        server.held_max_before = server.held_max_before.max(most);
+        whole_bytes(most)
+    }
+
     /// Memory of all this.
     pub(crate) fn state_bytes(&self) -> usize {
         let members = |server: &Server| server.members.capacity() * size_of::<(FlowId, u32)>();
@@ -683,6 +713,12 @@ impl Place {
             part: went.part_at(now),
             slope: self.went.slope,
         }
+    }
+
+    /// Bytes that have come and wait.
+    fn waits_at(&self, now: Time) -> f64 {
+        let waits = self.came.part_at(now) - self.went_until(now).part;
+        waits.max(0.0) * self.bytes
     }
 
     /// When nothing waits any more, or all has been served, at the present rates.

@@ -49,6 +49,9 @@ pub(super) struct Server {
     /// the others, the last of which is served next.
     first: Member,
     others: Vec<Member>,
+    /// Most bytes that were left to serve in this window of the time series while several messages
+    /// were there.
+    held_max: f64,
 }
 
 /// A message that a queue serves.
@@ -102,6 +105,7 @@ impl Server {
                 visit: Coming::NOBODY.visit,
             },
             others: Vec::new(),
+            held_max: 0.0,
         }
     }
 
@@ -200,6 +204,27 @@ impl Server {
         }
         self.busy += 1;
         self.busy_max = self.busy_max.max(self.busy);
+        if self.busy > 1 {
+            self.held_max = self.held_max.max(self.held_at(self.level));
+        }
+    }
+
+    /// Bytes that are left to serve at a level of the queue.
+    fn held_at(&self, level: f64) -> f64 {
+        let others = self.others.iter().map(|member| member.finish - level);
+        others.sum::<f64>() + self.first.finish - level
+    }
+
+    /// Most bytes that were left to serve while several messages were there, since this was last
+    /// asked: it has been worked out until now.
+    pub(super) fn take_held_max(&mut self, now: Time) -> f64 {
+        let left = if self.busy > 1 {
+            let span = now.saturating_sub(self.until).picoseconds() as f64;
+            self.held_at(self.level + span / self.each())
+        } else {
+            0.0
+        };
+        core::mem::replace(&mut self.held_max, left)
     }
 
     /// The first has been served at a level.

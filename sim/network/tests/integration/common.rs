@@ -95,12 +95,25 @@ fn links_of(sharing: Sharing, switching: Switching, frame: Frame) -> LinkConfig 
     }
 }
 
+/// The same at `queues`, with bytes that may or may not be served before they have come.
+pub(crate) fn queues(arrival: Arrival, switches: u32) -> Network {
+    let config = LinkConfig {
+        arrival,
+        ..links_of(Sharing::Queues, Switching::CutThrough, ONE_FRAME)
+    };
+    of_links(&config, switches, NO_BUSES, false)
+}
+
+pub(crate) fn chain(switches: u32) -> Topology {
+    Topology::chain(switches, ChainHosts::EverySwitch(1), Ports(64)).unwrap()
+}
+
 fn of_links(links: &LinkConfig, switches: u32, ends: End, keeps_ways: bool) -> Network {
     let switch = SwitchModel {
         delay: Time::from_picoseconds(SWITCH),
         cut_through_bytes: 0,
     };
-    let topology = Topology::chain(switches, ChainHosts::EverySwitch(1), Ports(64)).unwrap();
+    let topology = chain(switches);
     Network::new(&Arc::new(topology), links, switch, ends, keeps_ways)
 }
 

@@ -7,7 +7,8 @@
 use crate::common;
 use viaduct_engine::Time;
 use viaduct_network::hops::End;
-use viaduct_network::{Network, Rate, Sharing, Switching, Transfer};
+use viaduct_network::windows::LinkWindows;
+use viaduct_network::{Arrival, Network, Rate, Sharing, Switching, Transfer};
 
 use crate::common::{BYTE, NO_BUSES, PROPAGATION, SWITCH, carry, transfer};
 
@@ -175,4 +176,38 @@ fn no_message_is_faster_than_its_slowest_queue() {
     slow.demand.rate_max = 1e-4;
     let alone = cut_through(&[(0, slow)]);
     assert_eq!(alone[0].0, 10_000 * BYTE + 3 * PROPAGATION + 2 * SWITCH);
+}
+
+#[test]
+fn windows_have_what_a_link_had_left_to_serve_while_messages_met() {
+    // They meet between switches 2 and 3, and on the last link. The one that is two hops nearer has
+    // got 114 bytes when the other comes, if its bytes need not have come. If they must, half of
+    // what comes waits from then on at the first of the two, and the second passes on what comes.
+    let both = [
+        (0, transfer((0, 3), 1000, 0)),
+        (0, transfer((2, 3), 1000, 1)),
+    ];
+    let apart = 2 * HOP / BYTE;
+    for (arrival, most, links) in [
+        (Arrival::Free, 2000 - apart, 2),
+        (Arrival::Limits, 1000 - apart, 1),
+    ] {
+        let mut network = common::queues(arrival, 4);
+        let topology = common::chain(4);
+        let end = Time::from_nanoseconds(10_000);
+        let mut windows = LinkWindows::new(&network, &topology, end);
+        carry(&mut network, &both);
+        windows.close(&mut network, end);
+        // What nobody has met leaves no trace.
+        windows.close(&mut network, end + end);
+        let shared = network.way((2, 3), 0)[1..][..links].to_vec();
+        let mut expected: Vec<_> = shared.iter().map(|link| (link.0, end, most)).collect();
+        expected.sort_unstable();
+        let rows = windows.take_queues();
+        let of_link = rows.iter().map(|row| (row.link, row.end, row.bytes_max));
+        assert_eq!(of_link.collect::<Vec<_>>(), expected, "{arrival:?}");
+        for link in shared {
+            assert_eq!(network.queue_max_bytes(link.into()), most, "{arrival:?}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use core::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use viaduct_network::QueueWindow;
+use viaduct_network::{QueueWindow, Sharing};
 use viaduct_plot::{HeatCell, HeatLabel, HeatMap};
 use viaduct_topology::LinkId;
 
@@ -30,7 +30,7 @@ pub(crate) struct QueueMap {
     pub(crate) csv: String,
 }
 
-/// Draws the queues of a run over time; none where no frame waited.
+/// Draws the queues of a run over time; none where nothing waited.
 pub(crate) fn queue_map(named: &NamedRun<'_>, study: &str) -> Option<QueueMap> {
     let ends: Vec<_> = named.run.series.iter().map(|row| row.end).collect();
     let mut most_of: BTreeMap<u32, u64> = BTreeMap::new();
@@ -88,6 +88,10 @@ pub(crate) fn queue_map(named: &NamedRun<'_>, study: &str) -> Option<QueueMap> {
         name => format!(", {name}"),
     };
     let shown = links.len();
+    let what = match named.cell.config.links.sharing {
+        Sharing::Queues => "messages",
+        _ => "frames",
+    };
     Some(QueueMap {
         map: HeatMap {
             title: format!("{study}{name}: what queues of links held"),
@@ -102,7 +106,7 @@ pub(crate) fn queue_map(named: &NamedRun<'_>, study: &str) -> Option<QueueMap> {
             write: |bytes| plain(bytes / 1_000.0),
         },
         caption: format!(
-            "The deepest {shown} of {count} queues in which frames waited, the deepest first, over \
+            "The deepest {shown} of {count} queues in which {what} waited, the deepest first, over \
              simulated time; all are in queues.parquet."
         ),
         csv: numbers(named, |row| topology.link_name(LinkId(row.link))),

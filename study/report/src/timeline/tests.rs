@@ -177,8 +177,17 @@ fn what_queues_held_and_did_is_below_their_links() {
     }
     assert!(sums.iter().all(|sum| *sum > 0), "{sums:?}");
     assert!(counters.values().all(|it| it.last().unwrap().1 == 0));
-    // Other levels have no such queues.
-    let (config, recording) = recorded("torus-1024", &[], 20);
+    // At `queues` there is the depth alone, and flows that share links have no queues.
+    let (config, recording) = recorded("torus-1024", &["links.model=queues"], 200);
+    let counters = read(&timeline(&config, &recording)).counters;
+    assert!(!counters.is_empty());
+    for (name, values) in counters {
+        assert!(name.ends_with(", queue"), "{name}");
+        // Two messages at least.
+        let most = values.iter().map(|(_, value)| *value).max();
+        assert!(most > Some(32_768), "{name}: {most:?}");
+    }
+    let (config, recording) = recorded("torus-1024", &["links.model=fluid"], 20);
     assert!(read(&timeline(&config, &recording)).counters.is_empty());
 }
 
