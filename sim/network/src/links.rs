@@ -5,7 +5,7 @@ use viaduct_topology::{LinkClass, LinkId, Topology};
 
 use crate::credits::CreditLinks;
 use crate::frames::nscc::WINDOW_BYTES;
-use crate::frames::pause::headroom;
+use crate::frames::pause::{headroom, headroom_of_switch};
 use crate::hops::Delays;
 use crate::rate::{Frame, Rate, Switching};
 
@@ -80,6 +80,16 @@ impl LinkConfig {
         (0..topology.link_count()).map(most).max().unwrap_or(0)
     }
 
+    /// What a switch keeps free for what still comes by all its links, bytes: most of all switches.
+    #[must_use]
+    pub fn pause_headroom_of_switch(&self, topology: &Topology, switch: SwitchModel) -> u64 {
+        headroom_of_switch(&Delays {
+            topology,
+            links: self,
+            switch: &switch,
+        })
+    }
+
     /// The propagation of one link: its own, if the network's file gives one.
     #[must_use]
     pub fn propagation_of(&self, topology: &Topology, link: LinkId) -> Time {
@@ -101,7 +111,8 @@ pub struct Buffers {
     /// which it would be more, [`Buffers::full`] says. Any number if none.
     pub bytes_max: Option<u64>,
     /// The memory that all queues of a switch share, if they do: of what would be more in one than
-    /// its threshold, [`Buffers::full`] says what becomes, too.
+    /// its threshold, [`Buffers::full`] says what becomes, too. Where links pause, what came by each
+    /// link has such a threshold, and the headroom of all links is kept beside what they share.
     pub shared: Option<SharedMemory>,
     /// Which frame goes first.
     pub queueing: Queueing,
@@ -129,8 +140,10 @@ impl SharedMemory {
         self.threshold(0).min(self.bytes)
     }
 
-    /// Bytes that a queue may hold where all together hold so many.
-    pub(crate) fn threshold(&self, used: u64) -> u64 {
+    /// Bytes that a queue may hold, or what came by one link that may pause, where all together hold
+    /// so many.
+    #[must_use]
+    pub fn threshold(&self, used: u64) -> u64 {
         (self.alpha * self.bytes.saturating_sub(used) as f64) as u64
     }
 }
@@ -156,8 +169,9 @@ pub enum WhenFull {
     /// [`Buffers::bytes_max`] is what it holds of frames that came by one link, wherever they go;
     /// its queues share that.
     Pause {
-        /// How much of this is kept for what still comes when the link has been told to pause,
-        /// bytes: what the link's length and rate ask for if none.
+        /// How much of this, or of the memory that all links share, is kept for what still comes
+        /// when the link has been told to pause, bytes: what the link's length and rate ask for if
+        /// none.
         headroom_bytes: Option<u64>,
     },
     /// It cuts the frame that comes to its header, which goes on at priority, and the receiver asks
@@ -174,7 +188,7 @@ impl Buffers {
             WhenFull::Drop => self.is_limited(),
             // What links ask for is enough; what is given may be less.
             WhenFull::Pause { headroom_bytes } => {
-                self.bytes_max.is_some() && headroom_bytes.is_some()
+                self.is_limited() && headroom_bytes.is_some()
             }
             WhenFull::Trim => false,
         }
@@ -211,7 +225,7 @@ impl Buffers {
     /// Whether links are told to pause.
     #[must_use]
     pub const fn may_pause(&self) -> bool {
-        self.bytes_max.is_some() && matches!(self.full, WhenFull::Pause { .. })
+        self.is_limited() && matches!(self.full, WhenFull::Pause { .. })
     }
 }
 

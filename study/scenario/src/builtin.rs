@@ -41,7 +41,7 @@ pub(crate) const MODELS: [(&str, &str); 15] = [
 ];
 
 /// Presets of networks: name, text.
-pub(crate) const NETWORKS: [(&str, &str); 8] = [
+pub(crate) const NETWORKS: [(&str, &str); 9] = [
     (
         "myrinet",
         include_str!("../../../models/networks/myrinet.toml"),
@@ -61,6 +61,10 @@ pub(crate) const NETWORKS: [(&str, &str); 8] = [
     (
         "infiniband-ndr",
         include_str!("../../../models/networks/infiniband-ndr.toml"),
+    ),
+    (
+        "ethernet-40g",
+        include_str!("../../../models/networks/ethernet-40g.toml"),
     ),
     (
         "ethernet-100g",

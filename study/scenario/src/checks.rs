@@ -409,18 +409,18 @@ impl Checker<'_> {
             }
             return;
         };
-        let Some(room) = buffers.bytes_max else {
+        if !buffers.is_limited() {
             self.diagnostics.push(
                 Diagnostic::warning("no link will be told to pause")
                     .at(links.full.place())
                     .label("it is when a switch is nearly full, and `buffer` has no limit")
                     .help(
                         "set links.buffer to what a switch holds of frames that came by one \
-                         link, as in \"128 KiB\"",
+                         link, as in \"128 KiB\", or links.shared_buffer to what it holds of all",
                     ),
             );
             return;
-        };
+        }
         let frame = config.links.frame;
         if frame.payload_bytes == 0 {
             self.diagnostics.push(
@@ -434,7 +434,9 @@ impl Checker<'_> {
         let longest = u64::from(frame.payload_bytes) + u64::from(frame.header_bytes);
         let needed = config.links.pause_headroom(&config.topology, config.switch);
         let headroom = headroom_bytes.unwrap_or(needed);
-        if room < headroom + longest {
+        if let Some(room) = buffers.bytes_max
+            && room < headroom + longest
+        {
             let (held, kept) = (format_size(room), format_size(headroom));
             let least = format_size(headroom + 4 * longest);
             self.diagnostics.push(
@@ -485,19 +487,29 @@ impl Checker<'_> {
             );
             return;
         }
+        let longest = longest_frame(config);
         if matches!(buffers.full, WhenFull::Pause { .. }) {
-            self.diagnostics.push(
-                Diagnostic::error("links that pause share no memory")
-                    .at(links.shared_buffer.place())
-                    .label("they are told by what came by each of them")
-                    .help(
-                        "set links.buffer to what a switch holds of frames that came by one link, \
-                         in place of this, or links.full to \"drop\" or \"trim\"",
-                    ),
-            );
+            let links_of = &config.links;
+            let kept = links_of.pause_headroom_of_switch(&config.topology, config.switch);
+            if shared.threshold(kept) < longest {
+                let (held, kept_size) = (format_size(shared.bytes), format_size(kept));
+                let beside = (4.0 * longest as f64 * (1.0 + 1.0 / shared.alpha)) as u64;
+                self.diagnostics.push(
+                    Diagnostic::error("links would pause for every frame")
+                        .at(links.shared_buffer.place())
+                        .label(format!(
+                            "a switch holds {held}, and {kept_size} of this are kept for what \
+                             comes by its links after the pause"
+                        ))
+                        .help(format!(
+                            "raise links.shared_buffer to {} or more; the more links a switch has, \
+                             and the longer and faster they are, the more it takes",
+                            format_size(kept + beside)
+                        )),
+                );
+            }
             return;
         }
-        let longest = longest_frame(config);
         let most = shared.longest();
         if most < longest {
             let (held, longest) = (format_size(most), format_size(longest));

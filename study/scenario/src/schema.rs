@@ -316,7 +316,7 @@ section! {
         .or("drop"), when model = Sharing::Packets;
         pause_headroom: Setting<u32> = size(
             BUFFER_BYTES_MAX,
-            "of `buffer`, kept for what still comes when a link has been told to pause",
+            "of `buffer` or `shared_buffer`, kept for what still comes when a link is to pause",
         )
         .otherwise("from the link's length and rate"), when model = Sharing::Packets;
         ecn_low: Setting<u32> = size(

@@ -114,7 +114,9 @@ impl Limits {
                     // That is of what came by one link, and not of a queue.
                     WhenFull::Pause { .. } => u64::MAX,
                 },
-                shared: buffers.shared.map(|it| Shared::of(it, topology)),
+                // So is that.
+                shared: buffers.shared.filter(|_| !buffers.may_pause())
+                    .map(|it| Shared::of(it, topology)),
                 trims: buffers.may_trim(),
                 marking: buffers.marking,
                 seed: 0,

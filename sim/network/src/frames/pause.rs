@@ -6,6 +6,11 @@
 //! crossed its cable. What is on its way until then finds room: the headroom. What finds none is
 //! lost.
 //!
+//! Where all links of a switch share its memory, each keeps its headroom of that, and the limit
+//! moves: so many times what the switch has free of the rest (Zhu et al., Congestion control for
+//! large-scale RDMA deployments, SIGCOMM 2015, section 4). With each frame that leaves the switch
+//! the limit rises, and all links are looked at that may go on.
+//!
 //! What a link is told in one window it hears in a later one, as with frames. Adapters of hosts
 //! pause too, and never tell their links to: they take all that comes.
 
@@ -22,7 +27,7 @@ use super::order::Ordered;
 use crate::adapter::NEVER;
 use crate::credits::Deadlock;
 use crate::hops::Delays;
-use crate::links::WhenFull;
+use crate::links::{SharedMemory, WhenFull};
 
 /// What a link is told by, bytes.
 const NOTICE_BYTES: f64 = 64.0;
@@ -37,6 +42,8 @@ pub(super) struct Pauses {
     ready: Vec<Option<Ready>>,
     /// Messages of adapters whose links pause: somebody is to look whether their last byte is gone.
     looks: BTreeMap<u32, Vec<u32>>,
+    /// The memory that links into one switch share, if they do.
+    pool: Option<Pool>,
     next_look: u64,
     /// Links each of which waits for the next, and the last for the first.
     deadlock: Option<Box<Deadlock>>,
@@ -64,6 +71,27 @@ struct Pausing {
     paused: u64,
 }
 
+/// The memory of switches, which what comes by all their links shares.
+#[derive(Debug)]
+struct Pool {
+    memory: SharedMemory,
+    /// So many bytes below the limit for pausing is that for going on.
+    gap: u64,
+    /// The switch behind each link; none has the number of a host's.
+    switches: Vec<u32>,
+    of_switches: Vec<PoolOfSwitch>,
+}
+
+/// Of one switch.
+#[derive(Clone, Debug, Default)]
+struct PoolOfSwitch {
+    /// What its links keep for themselves, and what it holds of all frames.
+    headroom: u64,
+    used: u64,
+    /// Links that were told last to pause.
+    told: BTreeSet<u32>,
+}
+
 /// A frame that an adapter has chosen and that has not begun on its link yet.
 #[derive(Clone, Copy, Debug)]
 struct Ready {
@@ -80,16 +108,15 @@ impl Pauses {
     /// Of the links of a network; none if they do not pause.
     pub(super) fn of(delays: &Delays<'_>, cables: &Cables) -> Option<Box<Self>> {
         let buffers = &delays.links.buffers;
-        let WhenFull::Pause { headroom_bytes } = buffers.full else {
+        if !buffers.may_pause() {
             return None;
-        };
-        let room = buffers.bytes_max?;
-        let frame = full_bytes(delays.links.frame).ceil() as u64;
+        }
+        let room = buffers.bytes_max.unwrap_or(u64::MAX);
+        let gap = 2 * full_bytes(delays.links.frame).ceil() as u64;
         let topology = delays.topology;
         let link_of = |(number, cable): (usize, &Cable)| {
             let notice = notice(cable);
-            let needed = headroom(delays, LinkId(number as u32));
-            let xoff = room.saturating_sub(headroom_bytes.unwrap_or(needed));
+            let xoff = room.saturating_sub(headroom_of(delays, LinkId(number as u32)));
             Pausing {
                 host: match topology.link_ends(LinkId(number as u32)).0 {
                     Node::Host(host) => Some(host.0),
@@ -97,7 +124,7 @@ impl Pauses {
                 },
                 room,
                 xoff,
-                xon: xoff.saturating_sub(2 * frame),
+                xon: xoff.saturating_sub(gap),
                 notice,
                 ..Pausing::default()
             }
@@ -106,6 +133,7 @@ impl Pauses {
             links: cables.iter().enumerate().map(link_of).collect(),
             ready: vec![None; topology.host_count() as usize],
             looks: BTreeMap::new(),
+            pool: buffers.shared.map(|memory| Pool::of(memory, gap, delays)),
             next_look: 0,
             deadlock: None,
         }))
@@ -125,12 +153,73 @@ impl Pauses {
     /// Whether a switch has room for a frame that came by a link.
     pub(super) fn have_room(&self, from: u32, held: u32) -> bool {
         let behind = &self.links[from as usize];
+        let pool = self.pool.as_ref();
         behind.held + u64::from(held) <= behind.room
+            && pool.is_none_or(|it| it.behind(from).used + u64::from(held) <= it.memory.bytes)
+    }
+
+    /// What came by a link that a switch holds: whether the link is to pause with that, or may go
+    /// on.
+    fn notice_for(&self, number: u32) -> Option<Kind> {
+        let behind = &self.links[number as usize];
+        let (mut xoff, mut xon) = (behind.xoff, behind.xon);
+        if let Some(pool) = &self.pool {
+            let limit = pool.limit(number, pool.behind(number).used);
+            xoff = xoff.min(limit);
+            xon = xon.min(limit.saturating_sub(pool.gap));
+        }
+        match behind.is_told {
+            false if behind.held > xoff => Some(Kind::PAUSES),
+            true if behind.held <= xon => Some(Kind::RESUMES),
+            _ => None,
+        }
     }
 
     pub(super) fn state_bytes(&self) -> usize {
-        self.links.capacity() * size_of::<Pausing>()
+        let pool = self.pool.as_ref().map_or(0, |pool| {
+            pool.switches.capacity() * size_of::<u32>()
+                + pool.of_switches.capacity() * size_of::<PoolOfSwitch>()
+        });
+        pool + self.links.capacity() * size_of::<Pausing>()
             + self.ready.capacity() * size_of::<Option<Ready>>()
+    }
+}
+
+impl Pool {
+    fn of(memory: SharedMemory, gap: u64, delays: &Delays<'_>) -> Self {
+        let topology = delays.topology;
+        let links = (0..topology.link_count()).map(LinkId);
+        let behind = |link| match topology.link_ends(link).1 {
+            Node::Switch(switch) => switch.0,
+            Node::Host(_) => u32::MAX,
+        };
+        let switches: Vec<u32> = links.clone().map(behind).collect();
+        let mut of_switches = vec![PoolOfSwitch::default(); topology.switch_count() as usize];
+        for (link, switch) in links.zip(&switches) {
+            if let Some(its) = of_switches.get_mut(*switch as usize) {
+                its.headroom += headroom_of(delays, link);
+            }
+        }
+        Self {
+            memory,
+            gap,
+            switches,
+            of_switches,
+        }
+    }
+
+    /// The switch behind a link: nothing comes by links to hosts.
+    fn behind(&self, link: u32) -> &PoolOfSwitch {
+        &self.of_switches[self.switches[link as usize] as usize]
+    }
+
+    fn behind_mut(&mut self, link: u32) -> &mut PoolOfSwitch {
+        &mut self.of_switches[self.switches[link as usize] as usize]
+    }
+
+    /// Bytes of what came by a link beyond which it is to pause, where its switch holds so many.
+    fn limit(&self, link: u32, used: u64) -> u64 {
+        self.memory.threshold(used + self.behind(link).headroom)
     }
 }
 
@@ -170,15 +259,38 @@ pub(crate) fn headroom(delays: &Delays<'_>, link: LinkId) -> u64 {
     ((lead + hears) as f64 * rate).ceil() as u64 + 2 * frame.ceil() as u64
 }
 
+/// What is kept for what still comes by a link that has been told to pause, bytes.
+fn headroom_of(delays: &Delays<'_>, link: LinkId) -> u64 {
+    match delays.links.buffers.full {
+        WhenFull::Pause {
+            headroom_bytes: Some(given),
+        } => given,
+        _ => headroom(delays, link),
+    }
+}
+
+/// What the links into each switch keep together, bytes: most of all switches.
+pub(crate) fn headroom_of_switch(delays: &Delays<'_>) -> u64 {
+    let mut kept = vec![0; delays.topology.switch_count() as usize];
+    for link in (0..delays.topology.link_count()).map(LinkId) {
+        if let Node::Switch(switch) = delays.topology.link_ends(link).1 {
+            kept[switch.0 as usize] += headroom_of(delays, link);
+        }
+    }
+    kept.into_iter().max().unwrap_or(0)
+}
+
 impl Frames {
     /// A switch holds a frame more that came by a link.
     pub(super) fn hold(&mut self, from: u32, now: u64, held: u32) {
         let Some(pauses) = &mut self.pauses else {
             return;
         };
-        let behind = &mut pauses.links[from as usize];
-        behind.held += u64::from(held);
-        if behind.held > behind.xoff && !behind.is_told {
+        pauses.links[from as usize].held += u64::from(held);
+        if let Some(pool) = &mut pauses.pool {
+            pool.behind_mut(from).used += u64::from(held);
+        }
+        if pauses.notice_for(from) == Some(Kind::PAUSES) {
             self.tell_link(from, now, Kind::PAUSES);
         }
     }
@@ -188,10 +300,21 @@ impl Frames {
         let Some(pauses) = &mut self.pauses else {
             return;
         };
-        let behind = &mut pauses.links[from as usize];
-        behind.held -= u64::from(held);
-        if behind.held <= behind.xon && behind.is_told {
-            self.tell_link(from, now, Kind::RESUMES);
+        pauses.links[from as usize].held -= u64::from(held);
+        let Some(pool) = &mut pauses.pool else {
+            if pauses.notice_for(from) == Some(Kind::RESUMES) {
+                self.tell_link(from, now, Kind::RESUMES);
+            }
+            return;
+        };
+        let its = pool.behind_mut(from);
+        its.used -= u64::from(held);
+        // The limit of each link into this switch has risen.
+        let told: Vec<u32> = its.told.iter().copied().collect();
+        let may_go_on = |link: &u32| pauses.notice_for(*link) == Some(Kind::RESUMES);
+        let go_on: Vec<u32> = told.into_iter().filter(may_go_on).collect();
+        for link in go_on {
+            self.tell_link(link, now, Kind::RESUMES);
         }
     }
 
@@ -200,6 +323,13 @@ impl Frames {
         let Some(pauses) = &mut self.pauses else {
             return;
         };
+        if let Some(pool) = &mut pauses.pool {
+            let told = &mut pool.behind_mut(number).told;
+            match kind {
+                Kind::PAUSES => told.insert(number),
+                _ => told.remove(&number),
+            };
+        }
         let link = &mut pauses.links[number as usize];
         let hears = now + link.notice;
         link.is_told = kind == Kind::PAUSES;
@@ -355,7 +485,8 @@ impl Frames {
 
 impl Pauses {
     /// What waits for a link that pauses stays where it is. So a link never goes on of which
-    /// more than its lower limit waits for such links; any other may.
+    /// more than its lower limit waits for such links; any other may. Where links share memory,
+    /// that limit is what it is when their switch holds nothing else.
     fn circle(&self, ordered: &Ordered, held: impl Fn(&Arrival) -> u64) -> Vec<LinkId> {
         let numbers = 0..self.links.len() as u32;
         let is_stopped = |number: &u32| {
@@ -372,8 +503,21 @@ impl Pauses {
                 *stuck.entry(arrival.from).or_default() += held(arrival);
             }
             let before = stopped.len();
+            let mut of_switches = BTreeMap::<u32, u64>::new();
+            if let Some(pool) = &self.pool {
+                for (link, bytes) in &stuck {
+                    let switch = pool.switches[*link as usize];
+                    *of_switches.entry(switch).or_default() += bytes;
+                }
+            }
             stopped.retain(|number| {
-                stuck.get(number).copied().unwrap_or(0) > self.links[*number as usize].xon
+                let mut xon = self.links[*number as usize].xon;
+                if let Some(pool) = &self.pool {
+                    let switch = pool.switches[*number as usize];
+                    let used = of_switches.get(&switch).copied().unwrap_or(0);
+                    xon = xon.min(pool.limit(*number, used).saturating_sub(pool.gap));
+                }
+                stuck.get(number).copied().unwrap_or(0) > xon
             });
             if stopped.len() == before {
                 break;

@@ -903,10 +903,7 @@ fn networks() -> impl Strategy<Value = Network> {
                     },
                     buffers: Buffers {
                         bytes_max: buffers.0,
-                        shared: match buffers.2 {
-                            WhenFull::Pause { .. } => None,
-                            WhenFull::Drop | WhenFull::Trim => buffers.4,
-                        },
+                        shared: buffers.4,
                         full: buffers.2,
                         queueing: buffers.3,
                         marking: buffers.1.map(|bytes| Marking {
@@ -1022,14 +1019,22 @@ proptest! {
     }
 
     #[test]
-    fn links_that_pause_in_time_lose_nothing((network, messages) in cases(), more in 0_u64..4_000) {
+    fn links_that_pause_in_time_lose_nothing(
+        (network, messages) in cases(),
+        more in 0_u64..4_000,
+        alpha in prop_oneof![3 => Just(None), 4 => (0.05..8.0_f64).prop_map(Some)],
+        are_both in prop::bool::ANY,
+    ) {
         let mut network = network;
         network.links.frame.payload_bytes = network.links.frame.payload_bytes.max(20);
         let links = (0..network.topology.link_count()).map(LinkId);
         let needed = links.map(|link| pause::headroom(&network.delays(), link)).max().unwrap();
-        network.links.buffers.bytes_max = Some(needed + more);
         network.links.buffers.full = WhenFull::Pause { headroom_bytes: None };
-        network.links.buffers.shared = None;
+        let kept = pause::headroom_of_switch(&network.delays());
+        // What a switch has beside that may be next to nothing, and less than others take.
+        let buffers = &mut network.links.buffers;
+        buffers.shared = alpha.map(|alpha| SharedMemory { bytes: kept + more, alpha });
+        buffers.bytes_max = (alpha.is_none() || are_both).then_some(needed + more);
         let (times, log, links) = engine(&network, &messages);
         prop_assert!(links.iter().all(|(counts, _)| counts.lost == 0));
         let (slow_times, slow_log, slow_links) = slow(&network, &messages);

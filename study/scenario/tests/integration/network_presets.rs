@@ -14,7 +14,7 @@ use viaduct_scenario::{
 /// All presets, with the bytes of a full frame and what one takes through one switch, between hosts
 /// that cost nothing: cables, switch, the bytes that decide the route, and the frame. Picoseconds,
 /// by hand.
-const FRAMES: [(&str, u32, u64); 7] = [
+const FRAMES: [(&str, u32, u64); 8] = [
     // 6.25 ns a byte: 2 x 25 ns, 250 ns, 8 bytes, and (4096 + 8) bytes.
     ("myrinet", 4096, 50_000 + 250_000 + 8 * 6250 + 4104 * 6250),
     // 8 ns a byte: 2 x 25 ns, 500 ns, 80 bytes, and (4096 + 16) bytes.
@@ -40,6 +40,12 @@ const FRAMES: [(&str, u32, u64); 7] = [
         "infiniband-ndr",
         4096,
         30_000 + 240_000 + 20 * 20 + 4126 * 20,
+    ),
+    // 200 ps a byte: 2 x 15 ns, 550 ns, 64 bytes, and (1024 + 82) bytes.
+    (
+        "ethernet-40g",
+        1024,
+        30_000 + 550_000 + 64 * 200 + 1106 * 200,
     ),
     // 80 ps a byte: 2 x 15 ns, 300 ns, 64 bytes, and (4096 + 82) bytes.
     (
@@ -142,7 +148,8 @@ fn the_docs_have_a_row_of_each_preset_with_its_numbers() {
         };
         let link = |key: &str| value("links", key).unwrap();
         let switch = |key: &str| value("switches", key).unwrap();
-        let held = value("links", "buffer").or(value("links", "channel_buffer"));
+        let keys = ["buffer", "channel_buffer", "shared_buffer"];
+        let held = keys.iter().find_map(|key| value("links", key));
         let row = format!(
             "| `{}` | {} | {} | {} + {} | {} | {} | {} | {}|",
             preset.name,
@@ -205,7 +212,7 @@ fn what_the_study_says_stands_over_its_preset() {
 
 #[test]
 fn a_study_runs_again_from_its_resolved_text_without_its_preset() {
-    for name in ["ethernet-400g", "wan-10ms", "myrinet"] {
+    for name in ["ethernet-40g", "ethernet-400g", "wan-10ms", "myrinet"] {
         let level = load_network(name).unwrap().levels()[0];
         let study = parse_study(&pair(name, SWITCH, level, 4096)).unwrap();
         let text = study.resolved_toml();

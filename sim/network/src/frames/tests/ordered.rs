@@ -30,15 +30,36 @@ impl Slow<'_> {
         let WhenFull::Pause { headroom_bytes } = buffers.full else {
             panic!("links do not pause");
         };
-        let needed = pause::headroom(&self.network.delays(), LinkId(link));
-        let room = buffers.bytes_max.unwrap();
-        let xoff = room.saturating_sub(headroom_bytes.unwrap_or(needed));
+        let kept = |link| {
+            let needed = pause::headroom(&self.network.delays(), LinkId(link));
+            headroom_bytes.unwrap_or(needed)
+        };
+        let room = buffers.bytes_max.unwrap_or(u64::MAX);
+        let mut xoff = room.saturating_sub(kept(link));
+        if let Some(memory) = buffers.shared {
+            let all_kept: u64 = self.links_beside(link).map(kept).sum();
+            let free = memory.bytes.saturating_sub(self.held_behind(link) + all_kept);
+            xoff = xoff.min((memory.alpha * free as f64) as u64);
+        }
         let frame = self.network.links.frame;
         let full = match frame.payload_bytes {
             0 => 0,
             payload => payload + frame.header_bytes,
         };
         (xoff, xoff.saturating_sub(2 * u64::from(full)))
+    }
+
+    /// The links into the switch behind one of them.
+    fn links_beside(&self, link: u32) -> impl Iterator<Item = u32> {
+        let topology = &self.network.topology;
+        let switch = topology.link_ends(LinkId(link)).1;
+        (0..topology.link_count()).filter(move |it| topology.link_ends(LinkId(*it)).1 == switch)
+    }
+
+    /// Bytes of all frames in the switch behind a link.
+    fn held_behind(&self, link: u32) -> u64 {
+        let held = |it: u32| self.behind.get(&it).map_or(0, |it| it.0);
+        self.links_beside(link).map(held).sum()
     }
 
     pub(super) fn is_ordered(&self) -> bool {
@@ -85,6 +106,9 @@ impl Slow<'_> {
         };
         let is_full = buffers.bytes_max.is_some_and(|most| counted > most)
             || buffers.shared.is_some_and(|memory| {
+                if buffers.may_pause() {
+                    return self.held_behind(from) + wire as u64 > memory.bytes;
+                }
                 let topology = &self.network.topology;
                 let switch = |link| topology.link_ends(LinkId(link)).0;
                 let all = 0..topology.link_count();
@@ -112,6 +136,7 @@ impl Slow<'_> {
         }
         let most = &mut self.links[link as usize].1;
         *most = (*most).max(before + wire as u64);
+        self.behind.insert(from, (held, is_told));
         let pauses = buffers.may_pause() && held > self.pause_limits(from).0 && !is_told;
         self.behind.insert(from, (held, is_told || pauses));
         if pauses {
@@ -203,11 +228,14 @@ impl Slow<'_> {
         } = self.leaving.remove(&link).unwrap();
         let wire = self.bytes(message, frame).0 as u64;
         if self.network.links.buffers.may_pause() {
-            let least = self.pause_limits(from).1;
-            let (held, is_told) = self.behind.get_mut(&from).unwrap();
-            *held -= wire;
-            if *held <= least && core::mem::take(is_told) {
-                self.is_told(now, from, false);
+            self.behind.get_mut(&from).unwrap().0 -= wire;
+            let beside: Vec<u32> = self.links_beside(from).collect();
+            for link in beside {
+                let least = self.pause_limits(link).1;
+                let (held, is_told) = self.behind.entry(link).or_default();
+                if *held <= least && core::mem::take(is_told) {
+                    self.is_told(now, link, false);
+                }
             }
         }
         self.next_begins(now, link);
