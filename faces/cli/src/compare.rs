@@ -92,7 +92,10 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Exit, Failure> {
 fn levels(arguments: &CompareArguments) -> Result<Vec<String>, Failure> {
     let scenario = &arguments.scenario;
     let texts = scenario.overrides.iter();
-    let overrides: Vec<Override> = texts.map(|text| Override::fixed(text.as_str())).collect();
+    let overrides = texts.map(|text| Override::fixed(text.as_str()));
+    // The study's own level may be one at which some of them do not count.
+    let whatever_level = overrides.filter(|it| !it.hangs_on_level());
+    let overrides: Vec<Override> = whatever_level.collect();
     let study = Study::load(&scenario.scenario, &overrides)?;
     if let Some(SweepAxis { key, .. }) = study.sweep.first() {
         return Err(Failure::new(

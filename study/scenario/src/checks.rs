@@ -614,6 +614,17 @@ impl Checker<'_> {
                     .help("make `ecn_low` less than `buffer`"),
             );
         }
+        if links.congestion_control.given().is_none() {
+            self.diagnostics.push(
+                Diagnostic::warning("links mark frames, and no sender heeds the marks")
+                    .at(links.ecn_low.place())
+                    .label("frames are marked beyond this, and counted")
+                    .help(
+                        "set links.congestion_control to \"dcqcn\" or \"nscc\", or to \"none\" if \
+                         that is meant",
+                    ),
+            );
+        }
     }
 
     fn closed_loop(&mut self, config: &ClusterConfig) {

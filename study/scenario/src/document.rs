@@ -73,6 +73,8 @@ pub(crate) struct Entry {
     pub(crate) node: Node,
     /// Whether the value was put in place of what the text says.
     pub(crate) overridden: bool,
+    /// The choice that is swept and at some of whose words it counts: at others it is no mistake.
+    pub(crate) counts_with: Option<&'static str>,
 }
 
 impl Tree {
@@ -138,6 +140,7 @@ impl Tree {
                 name_place,
                 node: empty,
                 overridden: false,
+                counts_with: None,
             });
             self.entries.len() - 1
         });
@@ -158,6 +161,13 @@ impl Tree {
         }
         if let Raw::Table(tree) = &mut place.raw {
             tree.set(rest, name_place, node);
+        }
+    }
+
+    /// The value at a path counts with some words of a choice that is swept.
+    pub(crate) fn may_count_with(&mut self, path: &str, choice: &'static str) {
+        if let Some(entry) = self.at_path_mut(path) {
+            entry.counts_with = Some(choice);
         }
     }
 
@@ -287,6 +297,7 @@ fn tree(source: usize, table: &DeTable<'_>) -> Tree {
             name_place: place(source, name),
             node: node(source, value),
             overridden: false,
+            counts_with: None,
         })
         .collect();
     // The parser sorts by name; messages follow the file.

@@ -391,6 +391,7 @@ impl Chain {
                     raw: Raw::Table(Tree { entries: numbers }),
                 },
                 overridden: false,
+                counts_with: None,
             });
         }
         Tree { entries }

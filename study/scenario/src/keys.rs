@@ -61,6 +61,24 @@ pub struct Table {
 }
 
 impl Table {
+    /// The choice at a path, if a key of this table counts with some words of it and not with
+    /// others; and whether it may with one of those given.
+    pub(crate) fn choice_for(
+        &self,
+        key: &Key,
+        path: &str,
+        given: &[&str],
+    ) -> Option<(&'static str, bool)> {
+        key.when.iter().find_map(|(governing, words)| {
+            if path.strip_prefix(self.name) == Some(&format!(".{governing}")) {
+                return Some((*governing, given.iter().any(|word| words.contains(word))));
+            }
+            let mut keys = self.keys.iter();
+            let governing = keys.find(|other| other.name == *governing)?;
+            self.choice_for(governing, path, given)
+        })
+    }
+
     /// Whether it is of the rows of a list.
     pub(crate) fn is_list(&self) -> bool {
         self.presence == Presence::Rows

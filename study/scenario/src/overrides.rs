@@ -53,6 +53,14 @@ impl Override {
         Self::swept(format!("{}={}", Links::model.path(), levels.join(",")))
     }
 
+    /// Whether its key counts at some levels of the network alone.
+    #[must_use]
+    pub fn hangs_on_level(&self) -> bool {
+        let name = self.text.split_once('=').map_or("", |(name, _)| name);
+        let level = Links::model.path();
+        find_key(name.trim()).is_ok_and(|it| it.table.choice_for(it.key, &level, &[]).is_some())
+    }
+
     /// The text, and whether it is swept.
     pub(crate) fn parts(&self) -> (&str, bool) {
         (&self.text, self.swept)
@@ -77,6 +85,20 @@ pub(crate) struct Setter {
     /// One value, or those of a sweep.
     pub(crate) values: Vec<Node>,
     pub(crate) swept: bool,
+}
+
+impl Setter {
+    /// The choice that another one sweeps, with some words of which this one's key counts.
+    pub(crate) fn choice_of(&self, axis: &Self) -> Option<&'static str> {
+        let (table, key) = keys::key_at(&self.path)?;
+        let words = axis.values.iter().filter_map(|node| match &node.raw {
+            Raw::Text(word) => Some(word.as_str()),
+            _ => None,
+        });
+        let words: Vec<&str> = words.collect();
+        let (choice, counts) = table.choice_for(key, &axis.path, &words)?;
+        counts.then_some(choice)
+    }
 }
 
 /// The name under which messages show the options.

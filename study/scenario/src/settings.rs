@@ -332,6 +332,7 @@ impl Source for Reader<'_> {
         let entry = self.subtree.find(key.name);
         let applies = self.applies(key);
         if let (Some(entry), Applies::No) = (entry, &applies)
+            && !self.counts_at_others(key, entry)
             && !self.choice_was_overridden(entry)
         {
             let diagnostic = self.without_effect(key, entry);
@@ -424,8 +425,17 @@ impl Reader<'_> {
             })
     }
 
+    /// Whether the key does not count because of a choice that is swept, and does at other points.
+    fn counts_at_others(&self, key: &Key, entry: &Entry) -> bool {
+        let excluding = self.excluding(key).map(|(governing, _)| governing.name);
+        entry.counts_with.is_some() && entry.counts_with == excluding
+    }
+
     fn without_effect(&self, key: &Key, entry: &Entry) -> Diagnostic {
-        let (condition, used_with) = self.excluding(key).unwrap_or_default();
+        let (condition, used_with) = self
+            .excluding(key)
+            .map(|(governing, word)| (format!("{} = \"{word}\"", governing.name), key.used_with()))
+            .unwrap_or_default();
         let heading = self.table.heading();
         let mut instead = INSTEAD.iter();
         let instead = instead.find(|(name, with, _)| *name == key.name && *with == condition);
@@ -438,15 +448,12 @@ impl Reader<'_> {
             })
     }
 
-    /// The choice with which a key is not used, and those with which it is.
-    fn excluding(&self, key: &Key) -> Option<(String, String)> {
+    /// The choice with which a key is not used, and its word.
+    fn excluding(&self, key: &Key) -> Option<(&'static Key, &'static str)> {
         key.when.iter().find_map(|(governing, words)| {
             let (governing, word) = self.choice(governing)?;
             match word {
-                KeyState::Value(word) if !words.contains(&word) => {
-                    let condition = format!("{} = \"{word}\"", governing.name);
-                    Some((condition, key.used_with()))
-                }
+                KeyState::Value(word) if !words.contains(&word) => Some((governing, word)),
                 KeyState::Value(_) => None,
                 KeyState::Unset | KeyState::Wrong => self.excluding(governing),
             }

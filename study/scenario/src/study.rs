@@ -475,6 +475,7 @@ impl Input<'_> {
         let published = published::read(&mut tree, &mut diagnostics);
         let mut axes = published::read_sweep(&mut tree, &mut diagnostics);
         axes.retain(|axis| overrides::has_row(&tree, axis, &mut diagnostics));
+        let mut fixed = Vec::new();
         for setter in setters {
             let excluded = keys::excluded_by(&setter.path);
             axes.retain(|axis| axis.path != setter.path && !excluded.contains(&axis.path));
@@ -483,8 +484,17 @@ impl Input<'_> {
             }
             if setter.swept {
                 axes.push(setter);
-            } else if let [node] = &setter.values[..] {
+            } else {
+                fixed.push(setter);
+            }
+        }
+        for setter in &fixed {
+            if let [node] = &setter.values[..] {
                 overrides::put(&mut tree, &setter.path, setter.name_place, node.clone());
+            }
+            let choice = axes.iter().find_map(|axis| setter.choice_of(axis));
+            if let Some(choice) = choice {
+                tree.may_count_with(&setter.path, choice);
             }
         }
         let cell_count = axes.iter().try_fold(1_usize, |count, axis| {

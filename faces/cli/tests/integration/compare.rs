@@ -101,6 +101,29 @@ fn the_critical_path_at_each_level_is_that_of_the_level() {
 }
 
 #[test]
+fn a_key_of_one_level_is_for_that_level_alone() {
+    let folder = Folder::small();
+    let digests = |set: &[&str]| {
+        let compare = ["compare", "small.toml", "--levels", "fluid,queues"];
+        let printed = folder.succeed(&[&compare[..], set, &["--json", "--quiet"]].concat());
+        let compared: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        let levels = compared["levels"].as_array().unwrap();
+        let digest = |level: &serde_json::Value| level["digests"][0].as_str().unwrap().to_owned();
+        levels.iter().map(digest).collect::<Vec<_>>()
+    };
+    let limits = ["--set", "links.arrival=limits"];
+    let (free, stricter) = (digests(&[]), digests(&limits));
+    assert_eq!(free[0], stricter[0]);
+    assert_ne!(free[1], stricter[1]);
+    // Also without levels that are named: the study's own is one that does not take it.
+    folder.succeed(&[&["compare", "small.toml", "--quiet"], &limits[..]].concat());
+    // At no level that is compared it is a mistake.
+    let levels = ["compare", "small.toml", "--levels", "fluid,max-min"];
+    let error = folder.failure(1, &[&levels[..], &limits].concat());
+    assert!(error.contains("`arrival` in [links] has no effect here"), "{error}");
+}
+
+#[test]
 fn what_cannot_be_compared_is_said() {
     let folder = Folder::small();
     let said = |arguments: &[&str]| folder.failure(1, &[&["compare"], arguments].concat());

@@ -178,6 +178,7 @@ impl<'a> Line<'a> {
                 name_place: place,
                 node: Node { place, raw },
                 overridden: false,
+                counts_with: None,
             }
         });
         Tree {

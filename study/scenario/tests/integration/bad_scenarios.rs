@@ -501,7 +501,10 @@ fn limits_of_queues_are_for_frames_that_fit_into_them() {
         "model = \"packets\", alpha = 2.0",
         "model = \"packets\", shared_buffer = \"64 KiB\", alpha = 0.0",
         "model = \"packets\", shared_buffer = \"2 KiB\", alpha = 0.5",
-        "model = \"packets\", shared_buffer = \"64 KiB\", full = \"pause\"",
+        "model = \"packets\", shared_buffer = \"8 KiB\", full = \"pause\"",
+        "model = \"packets\", shared_buffer = \"1 MiB\", full = \"pause\"",
+        "model = \"packets\", ecn_low = \"8 KiB\"",
+        "model = \"packets\", ecn_low = \"8 KiB\", congestion_control = \"none\"",
         "model = \"packets\", shared_buffer = \"64 KiB\", full = \"trim\"",
     ]
     .map(|more| format!("---- {more}\n{}\n", with(more)))
