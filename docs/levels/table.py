@@ -28,7 +28,9 @@ NETWORKS = {
 # Bytes of a message, and how many messages a run has.
 SIZES = {"1500 B": (1500, 20_000), "32 KiB": (1 << 15, 20_000), "1 MiB": (1 << 20, 5_000)}
 LOADS = [0.2, 0.4, 0.6, 0.8]
-LEVELS = ["queues", "max-min", "fluid", "credits"]
+LEVELS = ["queues", "limits", "max-min", "fluid", "credits"]
+# `queues` where no byte is served before it has come.
+LIMITS = "links.arrival=limits"
 # A mean so many times higher is that of queues that grow as long as the run lasts.
 FULL = 3.0
 # Of the busiest link, where messages do not meet.
@@ -45,11 +47,12 @@ class Cell:
     load: float
     settings: list[str]
 
-    def command(self) -> list[str]:
-        """Give the words after `viaduct`."""
-        levels = ",".join(["packets", *LEVELS])
-        words = ["compare", f"docs/levels/{self.network}.toml", "--levels", levels]
-        return [*words, *(word for setting in self.settings for word in ("--set", setting))]
+    def command(self, levels: list[str], *more: str) -> list[str]:
+        """Give the words after `viaduct`, with more settings."""
+        named = ",".join(["packets", *levels])
+        words = ["compare", f"docs/levels/{self.network}.toml", "--levels", named]
+        settings = [*self.settings, *more]
+        return [*words, *(word for setting in settings for word in ("--set", setting))]
 
 
 def viaduct(command: list[str], *words: str) -> str:
@@ -88,9 +91,15 @@ def cell(command: list[str], network: str, size: str, load: float) -> Cell:
 
 def levels_of(command: list[str], measured: Cell) -> list[dict[str, Any]]:
     """Run a cell; what `compare --json` says of its levels, `packets` first."""
-    said = viaduct(command, *measured.command(), "--json", "--quiet")
-    levels: list[dict[str, Any]] = json.loads(said)["levels"]
-    return levels
+
+    def compared(*words: str) -> list[dict[str, Any]]:
+        said = viaduct(command, *words, "--json", "--quiet")
+        levels: list[dict[str, Any]] = json.loads(said)["levels"]
+        return levels
+
+    levels = compared(*measured.command([it for it in LEVELS if it != "limits"]))
+    stricter = compared(*measured.command(["queues"], LIMITS))[-1]
+    return [*levels, {**stricter, "level": "limits"}]
 
 
 def rows_at(

@@ -5,7 +5,7 @@
 //! *message time*; in these units waiting and its difference are taken over to another study, with
 //! the load of its busiest link. What its hosts take is the same at every level.
 
-use viaduct_network::Sharing;
+use viaduct_network::{Arrival, Sharing};
 use viaduct_topology::{HostId, Topology};
 
 use crate::config::{Arrivals, ClusterConfig};
@@ -92,7 +92,10 @@ fn at_load(line: &[Measured], load: f64) -> Measured {
 
 /// What the table says of a configuration whose busiest link has this load.
 fn measured(config: &ClusterConfig, load: f64) -> Option<Measured> {
-    let level = config.links.sharing.name();
+    let level = match has_limits(config) {
+        true => "limits",
+        false => config.links.sharing.name(),
+    };
     let bytes = config.traffic.size.mean_bytes();
     let frame = match config.links.frame.payload_bytes {
         0 => FRAME_BYTES,
@@ -117,6 +120,11 @@ fn measured(config: &ClusterConfig, load: f64) -> Option<Measured> {
             .filter_map(of)
             .max_by(|one, other| one.difference.abs().total_cmp(&other.difference.abs())),
     }
+}
+
+/// Whether queues serve no byte before it has come.
+fn has_limits(config: &ClusterConfig) -> bool {
+    config.links.sharing == Sharing::Queues && config.links.arrival == Arrival::Limits
 }
 
 /// How long a message of the traffic takes on a link, microseconds.
@@ -152,13 +160,17 @@ pub fn far_off(config: &ClusterConfig, load: f64) -> Option<Warning> {
     let level = config.links.sharing.name();
     let (percent, load) = (relative.abs() * 100.0, load * 100.0);
     let more = if relative > 0.0 { "more" } else { "less" };
+    let set = match has_limits(config) {
+        true => " --set links.arrival=limits",
+        false => "",
+    };
     Some(Warning {
         text: format!(
             "the busiest link is {load:.0} % busy: with uniform traffic on such a network mean \
              latency is then about {percent:.0} % {more} at `{level}` than at `packets`"
         ),
         help: Some(format!(
-            "`viaduct compare STUDY --levels packets,{level}` says how far this study is off; \
+            "`viaduct compare STUDY --levels packets,{level}{set}` says how far this study is off; \
              docs/levels.md has the differences by network, load and length of messages"
         )),
     })
@@ -180,7 +192,7 @@ mod tests {
         assert_eq!(rows().count(), TABLE.lines().count() - 1);
         for network in ["switch", "torus", "fat-tree", "dragonfly"] {
             for bytes in [1500.0, 32_768.0, 1_048_576.0] {
-                for level in ["queues", "max-min", "fluid", "credits"] {
+                for level in ["queues", "limits", "max-min", "fluid", "credits"] {
                     let loads: Vec<f64> =
                         of(network, bytes, level).iter().map(|it| it.load).collect();
                     assert_eq!(loads, [0.2, 0.4, 0.6, 0.8], "{network} {bytes} {level}");

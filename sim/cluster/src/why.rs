@@ -198,8 +198,8 @@ pub struct WayUse {
     /// What else than places held it up; known where flows do not share links.
     pub beside: Option<Beside>,
     /// What of `queued` nothing accounts for, picoseconds; unknown with max-min shares alone. Under
-    /// fluid sharing it is short transactions on the buses, and rounding. At `queues` it is nothing.
-    /// At `packets` and `credits` it is not above zero, but for rounding: alone, the last byte's
+    /// fluid sharing it is short transactions on the buses, and rounding. At `queues` it is 0. At
+    /// `packets` and `credits` it is not above zero, but for rounding: alone, the last byte's
     /// path leads past the message's slowest frames, and with others there it may lead past faster
     /// ones.
     pub rest_picoseconds: Option<i64>,

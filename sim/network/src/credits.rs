@@ -36,8 +36,8 @@ use viaduct_topology::{LinkId, Node, Topology};
 
 use self::channel::{Channel, Link, NONE, Unit, holder};
 pub use self::deadlock::Deadlock;
-pub use self::settings::{Arbitration, CREDIT_BYTES, CreditLinks, FlowControl};
 use self::followed::FollowedUnits;
+pub use self::settings::{Arbitration, CREDIT_BYTES, CreditLinks, FlowControl};
 use self::spread::Routed;
 use self::switch::Switch;
 use self::units::{Cut, Kind, Passages, Units};

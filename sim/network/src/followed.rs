@@ -363,10 +363,7 @@ impl Waits {
     ///
     /// Queues serve a message at the same time. So each is charged with what it took beyond what
     /// the queues before it, or the message alone, had taken already.
-    pub(crate) fn of_queues(
-        alone: Time,
-        served: impl Iterator<Item = (ResourceId, Time)>,
-    ) -> Self {
+    pub(crate) fn of_queues(alone: Time, served: impl Iterator<Item = (ResourceId, Time)>) -> Self {
         let mut waits = Self::default();
         let mut taken = alone;
         for (resource, served) in served {

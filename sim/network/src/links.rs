@@ -111,8 +111,8 @@ pub struct Buffers {
     /// which it would be more, [`Buffers::full`] says. Any number if none.
     pub bytes_max: Option<u64>,
     /// The memory that all queues of a switch share, if they do: of what would be more in one than
-    /// its threshold, [`Buffers::full`] says what becomes, too. Where links pause, what came by each
-    /// link has such a threshold, and the headroom of all links is kept beside what they share.
+    /// its threshold, [`Buffers::full`] says what becomes, too. Where links pause, what came by
+    /// each link has such a threshold, and all links keep their headroom beside what they share.
     pub shared: Option<SharedMemory>,
     /// Which frame goes first.
     pub queueing: Queueing,
@@ -140,8 +140,8 @@ impl SharedMemory {
         self.threshold(0).min(self.bytes)
     }
 
-    /// Bytes that a queue may hold, or what came by one link that may pause, where all together hold
-    /// so many.
+    /// Bytes that a queue may hold, or what came by one link that may pause, where all together
+    /// hold so many.
     #[must_use]
     pub fn threshold(&self, used: u64) -> u64 {
         (self.alpha * self.bytes.saturating_sub(used) as f64) as u64
@@ -187,9 +187,7 @@ impl Buffers {
         match self.full {
             WhenFull::Drop => self.is_limited(),
             // What links ask for is enough; what is given may be less.
-            WhenFull::Pause { headroom_bytes } => {
-                self.is_limited() && headroom_bytes.is_some()
-            }
+            WhenFull::Pause { headroom_bytes } => self.is_limited() && headroom_bytes.is_some(),
             WhenFull::Trim => false,
         }
     }

@@ -26,8 +26,8 @@ pub struct QueueWindow {
     pub counts: QueueCounts,
 }
 
-/// The windows of a run, each with its queues: those in which something waited, or frames were lost,
-/// trimmed or marked, and those of links that paused.
+/// The windows of a run, each with its queues: those in which something waited, or frames were
+/// lost, trimmed or marked, and those of links that paused.
 #[derive(Debug)]
 pub(crate) struct QueueWindows {
     /// In order of their ends, and of the links.

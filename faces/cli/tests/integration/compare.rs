@@ -120,7 +120,10 @@ fn a_key_of_one_level_is_for_that_level_alone() {
     // At no level that is compared it is a mistake.
     let levels = ["compare", "small.toml", "--levels", "fluid,max-min"];
     let error = folder.failure(1, &[&levels[..], &limits].concat());
-    assert!(error.contains("`arrival` in [links] has no effect here"), "{error}");
+    assert!(
+        error.contains("`arrival` in [links] has no effect here"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -115,7 +115,9 @@ impl Limits {
                     WhenFull::Pause { .. } => u64::MAX,
                 },
                 // So is that.
-                shared: buffers.shared.filter(|_| !buffers.may_pause())
+                shared: buffers
+                    .shared
+                    .filter(|_| !buffers.may_pause())
                     .map(|it| Shared::of(it, topology)),
                 trims: buffers.may_trim(),
                 marking: buffers.marking,

@@ -101,8 +101,8 @@ impl Network {
     }
 
     /// As [`Network::queue_max_bytes`], since this was last asked; 0 where a queue held no more
-    /// than one full frame, or message. A queue may be worked out a little ahead, so that what comes less than
-    /// a cable's delay after `now` may count already.
+    /// than one full frame, or message. A queue may be worked out a little ahead, so that what
+    /// comes less than a cable's delay after `now` may count already.
     pub(crate) fn take_queue_max_bytes(&mut self, link: ResourceId, now: Time) -> u64 {
         match &mut self.apart {
             None => 0,

@@ -228,7 +228,10 @@ fn way_text(explained: &Explained<'_>, way: &WayUse) -> String {
             ("trimmed frames, until sent again", beside.sent_again),
             ("until messages before it had come", beside.in_order),
         ];
-        for (what, time) in beside_places.into_iter().filter(|(_, time)| *time > Time::ZERO) {
+        for (what, time) in beside_places
+            .into_iter()
+            .filter(|(_, time)| *time > Time::ZERO)
+        {
             add(what, exact_us(time.picoseconds()));
         }
     }
@@ -239,7 +242,9 @@ fn way_text(explained: &Explained<'_>, way: &WayUse) -> String {
             let name = match (is_fluid, has_buses) {
                 (true, true) => "short transactions on the buses, rounding",
                 (true, false) => "rounding",
-                (false, _) if sharing == Sharing::Credits => "its own packets took less on that path",
+                (false, _) if sharing == Sharing::Credits => {
+                    "its own packets took less on that path"
+                }
                 (false, _) => "its own frames took less on that path",
             };
             add(name, signed_us(rest));

@@ -148,7 +148,7 @@ fn the_docs_have_a_row_of_each_preset_with_its_numbers() {
         };
         let link = |key: &str| value("links", key).unwrap();
         let switch = |key: &str| value("switches", key).unwrap();
-        let keys = ["buffer", "channel_buffer", "shared_buffer"];
+        let keys = ["shared_buffer", "buffer", "channel_buffer"];
         let held = keys.iter().find_map(|key| value("links", key));
         let row = format!(
             "| `{}` | {} | {} | {} + {} | {} | {} | {} | {}|",
@@ -290,8 +290,8 @@ fn bad_presets_are_told_what_is_wrong() {
         assert!(error.contains(words), "{edit:?}: {error}");
     }
     // A study with a preset that is wrong hears of that alone.
-    let error = refusal(&pair("ethernet-10g", SWITCH, "packets", 64), &[]);
-    assert!(error.contains("did you mean \"ethernet-100g\""), "{error}");
+    let error = refusal(&pair("ethernet-40gb", SWITCH, "packets", 64), &[]);
+    assert!(error.contains("did you mean \"ethernet-40g\""), "{error}");
     assert_eq!(error.matches("error").count(), 1, "{error}");
 }
 

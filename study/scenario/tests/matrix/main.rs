@@ -93,6 +93,7 @@ const PARTS: [&[&str]; 8] = [
         "packets full shared",
         "packets trim fair",
         "packets trim",
+        "packets pause shared",
         "packets pause fair",
         "packets pause",
         "packets fair",
@@ -340,6 +341,9 @@ fn study(cell: &Cell) -> Study {
         }
         Some("packets") if text(cell, 3).contains("dcqcn") => {
             "model = \"packets\"\necn_low = \"1 KiB\"\ncongestion_control = \"dcqcn\""
+        }
+        Some("packets") if text(cell, 3).contains("pause shared") => {
+            "model = \"packets\"\nfull = \"pause\"\nshared_buffer = \"64 KiB\""
         }
         Some("packets") if text(cell, 3).contains("pause") => {
             "model = \"packets\"\nfull = \"pause\"\nbuffer = \"6 KiB\""

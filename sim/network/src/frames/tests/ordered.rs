@@ -38,7 +38,9 @@ impl Slow<'_> {
         let mut xoff = room.saturating_sub(kept(link));
         if let Some(memory) = buffers.shared {
             let all_kept: u64 = self.links_beside(link).map(kept).sum();
-            let free = memory.bytes.saturating_sub(self.held_behind(link) + all_kept);
+            let free = memory
+                .bytes
+                .saturating_sub(self.held_behind(link) + all_kept);
             xoff = xoff.min((memory.alpha * free as f64) as u64);
         }
         let frame = self.network.links.frame;
