@@ -101,6 +101,8 @@ const PARTS: [&[&str]; 8] = [
         "packets full",
         "packets stored",
         "packets",
+        "queues limits stored",
+        "queues limits",
         "queues stored",
         "queues",
         "fluid stored",
@@ -362,6 +364,9 @@ fn study(cell: &Cell) -> Study {
             "model = \"credits\"\nflow_control = \"wormhole\"\nflit = \"128 B\""
         }
         Some("credits") => "model = \"credits\"",
+        Some("queues") if text(cell, 3).contains("limits") => {
+            "model = \"queues\"\narrival = \"limits\""
+        }
         Some("queues") => "model = \"queues\"",
         Some("fluid") => "model = \"fluid\"",
         Some("max-min") => "model = \"max-min\"",
