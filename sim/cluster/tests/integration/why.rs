@@ -436,12 +436,18 @@ fn a_link_without_credits_is_charged_where_the_packets_waited() {
     assert_eq!(down.queue.expect("a queue").paused, Time::ZERO);
     assert_eq!(blocked.way.rest_picoseconds, Some(0), "{:?}", blocked.way);
 
-    // With as much room as it likes it waits for its host's other message alone.
+    // With as much room as it likes no link waits for credits. It comes no sooner: packets of the
+    // other message leave the switch as slowly as before, and now it waits behind them there.
     let mut config = config;
-    config.links.credits.buffer_bytes = None;
+    config.links.credits.buffer_bytes = Some(1_000_000);
     let free = account(&config, Choice::Message(3));
-    assert!(free.way.queued < blocked.way.queued, "{:?}", free.way);
-    assert_eq!(free.way.places[0].lost, Some(free.way.queued));
+    let [first, second] = &free.way.places[..] else {
+        panic!("{:?}", free.way);
+    };
+    assert_eq!(free.way.queued, blocked.way.queued, "{:?}", free.way);
+    assert_eq!(first.queue.expect("a queue").paused, Time::ZERO);
+    assert!(first.lost < up.lost, "{:?}", free.way);
+    assert!(second.lost > down.lost, "{:?}", free.way);
     assert_eq!(free.way.rest_picoseconds, Some(0), "{:?}", free.way);
 }
 
