@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `nas-ep` | draws random numbers, then adds up | any |
 //! | `nas-is` | sorts integers: all keys change hands in each iteration | powers of two |
-//! | `nas-ft` | a Fourier transform: a transposition an iteration | powers of two, one a plane |
+//! | `nas-ft` | a Fourier transform: transpositions in each iteration | powers of two, a pencil each |
 //! | `nas-cg` | conjugate gradients: sums along the rows of a grid of ranks | powers of two |
 //! | `nas-mg` | cycles over grids from fine to coarse and back | powers of two, a point each |
 //! | `nas-lu` | sweeps over a grid of ranks, plane by plane | powers of two, four points a side |
@@ -302,7 +302,10 @@ pub fn trace(request: &Request) -> Result<Trace, ProgramError> {
     let of_ranks: Vec<Arc<Steps>> = match program {
         Program::NasEp => same(nas_ep::rounds(class, ranks)),
         Program::NasIs => same(nas_is::rounds(class, ranks, iterations)),
-        Program::NasFt => same(nas_ft::rounds(class, ranks, iterations)),
+        Program::NasFt if nas_ft::has_pencils(class, ranks) => {
+            each(&|rank| nas_ft::rounds(class, (ranks, rank), iterations))
+        }
+        Program::NasFt => same(nas_ft::rounds(class, (ranks, 0), iterations)),
         Program::NasCg => each(&|rank| nas_cg::rounds(class, (ranks, rank), iterations)),
         Program::NasMg => each(&|rank| nas_mg::rounds(class, (ranks, rank), iterations)),
         Program::NasLu => each(&|rank| nas_lu::rounds(class, (ranks, rank), iterations)),
@@ -311,12 +314,16 @@ pub fn trace(request: &Request) -> Result<Trace, ProgramError> {
         Program::Linpack => each(&|rank| linpack::rounds(&matrix, (ranks, rank), iterations)),
         Program::RadixSort => each(&|rank| radix_sort::rounds(&keys, (ranks, rank), iterations)),
     };
+    let mut groups = vec![Group {
+        name: "all".to_owned(),
+        members: (0..ranks).collect(),
+    }];
+    if program == Program::NasFt {
+        groups.extend(nas_ft::groups(class, ranks));
+    }
     Ok(Trace {
         ranks: of_ranks,
-        groups: vec![Group {
-            name: "all".to_owned(),
-            members: (0..ranks).collect(),
-        }],
+        groups,
         step_word: "step",
         receives_are_limits: false,
     })
@@ -444,10 +451,15 @@ impl Rounds {
     /// The part in a collective of all ranks, with bytes as
     /// [`collective::Request`](crate::collective::Request) counts them.
     fn together(&mut self, name: &str, collective: Collective, bytes: u64) {
+        self.together_in(0, name, collective, bytes);
+    }
+
+    /// The same of the ranks of a group of the trace.
+    fn together_in(&mut self, group: u32, name: &str, collective: Collective, bytes: u64) {
         let together = Together {
             collective,
             bytes,
-            group: 0,
+            group,
             root: 0,
         };
         self.add(name, &[Work::Together(together)]);

@@ -99,14 +99,34 @@ impl Cells {
     }
 
     /// The share of all its cells.
-    pub(super) fn share_of_rank(&self) -> f64 {
+    fn share_of_rank(&self) -> f64 {
         let planes = 0..self.across;
         planes.map(|plane| self.share(self.cell(2, plane))).sum()
     }
 
+    /// Iterations: faces, the right side, a sweep along each axis, the addition. `each` is how many
+    /// operations of all ranks one of a point stands for; the right side and the addition have so
+    /// many of a point.
+    pub(super) fn iterate(
+        &self,
+        (count, each): (u32, f64),
+        (right_side, addition): (f64, f64),
+        sweep: impl Fn(&mut Rounds, usize),
+    ) -> Rounds {
+        let mut rounds = Rounds::default();
+        let of_rank = each * self.share_of_rank();
+        for _ in 0..count {
+            self.copy_faces(&mut rounds);
+            rounds.compute("right side", of_rank * right_side);
+            (0..3).for_each(|axis| sweep(&mut rounds, axis));
+            rounds.compute("addition", of_rank * addition);
+        }
+        rounds
+    }
+
     /// Two layers of points on each side of each cell are exchanged, with all neighbours at once:
     /// those of all cells that lie side by side in one message.
-    pub(super) fn copy_faces(&self, rounds: &mut Rounds) {
+    fn copy_faces(&self, rounds: &mut Rounds) {
         if self.across == 1 {
             return;
         }

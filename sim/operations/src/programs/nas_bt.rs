@@ -53,19 +53,12 @@ fn operations(class: Class) -> f64 {
 }
 
 pub(super) fn rounds(class: Class, place: (u32, u32), iterations: u32) -> Rounds {
-    let mut rounds = Rounds::default();
     let cells = Cells::of(side(class), place);
     let each = operations(class) / ALL;
-    let of_rank = each * cells.share_of_rank();
-    for _ in 0..iterations {
-        cells.copy_faces(&mut rounds);
-        rounds.compute("right side", of_rank * RIGHT_SIDE);
-        for axis in 0..3 {
-            sweep(&mut rounds, &cells, axis, each);
-        }
-        rounds.compute("addition", of_rank * ADDITION);
-    }
-    rounds
+    let around = (RIGHT_SIDE, ADDITION);
+    cells.iterate((iterations, each), around, |rounds, axis| {
+        sweep(rounds, &cells, axis, each);
+    })
 }
 
 fn sweep(rounds: &mut Rounds, cells: &Cells, axis: usize, each: f64) {

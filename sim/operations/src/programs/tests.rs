@@ -37,6 +37,22 @@ fn sent(graph: &crate::Graph, rank: u32) -> (u64, u64) {
     })
 }
 
+/// How many messages one after the other it takes, where a message takes nothing but a latency.
+fn latencies(graph: &crate::Graph) -> u64 {
+    let latency = Time::from_nanoseconds(1000);
+    let parameters = Parameters {
+        latency,
+        overhead: Time::ZERO,
+        gap: Time::ZERO,
+        gap_per_byte: Time::ZERO,
+        overhead_per_byte: Time::ZERO,
+        eager_bytes: u64::MAX,
+    };
+    let end = replay(graph, &parameters).unwrap().end().picoseconds();
+    assert_eq!(end % latency.picoseconds(), 0);
+    end / latency.picoseconds()
+}
+
 /// So many ranks, and the smallest class that they can have; none if the program has not so many.
 fn smallest(program: Program, ranks: u32) -> Option<Request> {
     let mut all = [Class::S, Class::W, Class::A].map(|class| request(program, class, ranks));
@@ -231,6 +247,49 @@ fn sorting_and_transforming_send_by_the_formula() {
 }
 
 #[test]
+fn pencils_are_transposed_along_columns_and_rows() {
+    // Class S has 64 planes: a grid of 64 rows and of so many columns.
+    for columns in [2_u32, 4, 64] {
+        let ranks = 64 * columns;
+        let transform = Request {
+            iterations: Some(1),
+            ..request(Program::NasFt, Class::S, ranks)
+        };
+        let made_of = trace(&transform).unwrap();
+        let rank = ranks - 2;
+        let steps = &made_of.ranks[rank as usize];
+        let of_transpositions = steps.all().filter_map(|work| match work {
+            Work::Together(together) if together.collective == Collective::AllToAll => {
+                assert_eq!(together.bytes, (1 << 18) / u64::from(ranks) * 16);
+                let members = &made_of.groups[together.group as usize].members;
+                assert!(members.contains(&rank));
+                Some((members.len() as u32, members[1] - members[0]))
+            }
+            _ => None,
+        });
+        let (column, row) = ((64, columns), (columns, 1));
+        let expected = [column, row, row, column];
+        assert_eq!(of_transpositions.collect::<Vec<_>>(), expected);
+        // To all others of a column and of a row, twice; the last rank is a leaf of the checksum's
+        // tree.
+        let graph = made(&transform);
+        let messages = 2 * u64::from(63 + columns - 1) + 1;
+        let block = |members: u32| (1 << 18) / u64::from(ranks) * 16 / u64::from(members);
+        let bytes = 2 * (63 * block(64) + u64::from(columns - 1) * block(columns)) + 16;
+        assert_eq!(sent(&graph, ranks - 1), (messages, bytes));
+        assert_eq!(check(&graph), []);
+    }
+    // As many operations as in planes, but for a rounding in each rank's computation.
+    let all = |ranks| {
+        operations(&Request {
+            iterations: Some(2),
+            ..request(Program::NasFt, Class::S, ranks)
+        })
+    };
+    assert!((all(4096) / all(64) - 1.0).abs() < 1e-3);
+}
+
+#[test]
 fn random_numbers_take_their_share_and_three_sums() {
     for ranks in [1, 4, 16] {
         let request = request(Program::NasEp, Class::S, ranks);
@@ -293,8 +352,8 @@ fn numbers_of_ranks_and_iterations_that_do_not_exist_are_refused_with_the_neares
         "nas-cg of class B has no 12 ranks: it has powers of two, as 8 and 16"
     );
     assert_eq!(
-        refused(Program::NasFt, Class::A, 256, None),
-        "nas-ft of class A has no 256 ranks: it has at most 128"
+        refused(Program::NasFt, Class::A, 1 << 15, None),
+        "nas-ft of class A has no 32768 ranks: it has at most 16384"
     );
     assert_eq!(
         refused(Program::NasIs, Class::A, 0, None),
