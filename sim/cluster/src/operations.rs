@@ -5,7 +5,8 @@
 //!  compute:  a processor is busy -> Operation
 //!  send:     eager: its bytes are posted, and it ends when the processor has done that
 //!            rendezvous: request -> clearance -> its bytes, and it ends when they have left
-//!  receive:  waits for a message or request, or finds it; ends when all bytes are taken
+//!  receive:  waits for a message or request, or finds it; ends when all bytes are taken, and copied
+//!            if an eager message was there before it
 //!  Reaped:   a message has come: it takes a receive, or waits for one
 //! ```
 //!
@@ -44,6 +45,7 @@ use crate::event::Event;
 use crate::host::{BlockedPost, Drawn};
 use crate::message::MessageId;
 use crate::programs::Programs;
+use crate::trace::Span;
 use crate::why::Record;
 use crate::workload::{Application, MessageOperation, Places};
 
@@ -110,6 +112,9 @@ impl Part {
 
 /// Marks the event of a message within a host that comes, not of an operation that ends.
 const COMES: u32 = 1 << 31;
+/// Marks the event of a rendezvous one of whose ends has registered its bytes: its sender, or with
+/// [`COMES`] its receiver.
+const REGISTERED: u32 = 1 << 30;
 
 /// How far an application is.
 #[derive(Debug)]
@@ -357,7 +362,7 @@ impl<P: Programs> Cluster<P> {
                 let (source, tag) = (operation.peer, operation.tag);
                 if let Some(send) = operations.matching.post(rank, source, tag, id) {
                     operations.matched(send, id, false);
-                    self.take(send, (rank, id));
+                    self.take(send, (rank, id), false);
                 }
             }
         }
@@ -393,8 +398,12 @@ impl<P: Programs> Cluster<P> {
             return;
         };
         operations.going -= 1;
-        let id = place & !COMES;
-        let rank = operations.graph().rank_of(id);
+        let id = place & !(COMES | REGISTERED);
+        let graph = operations.graph();
+        let rank = match place & (COMES | REGISTERED) == COMES | REGISTERED {
+            true => graph.operation(id).peer,
+            false => graph.rank_of(id),
+        };
         // Only of a rendezvous does a send wait for its peer.
         let Operation { kind, peer, .. } = operations.graph().operation(id);
         let is_met = kind == Kind::Send && operations.way(id) == Way::Rendezvous;
@@ -404,7 +413,9 @@ impl<P: Programs> Cluster<P> {
         if has_failures && self.is_dead(process) {
             return;
         }
-        if place & COMES != 0 {
+        if place & REGISTERED != 0 {
+            self.note_registered(rank, id);
+        } else if place & COMES != 0 {
             self.note_come(id);
         } else {
             self.end_operation(rank, id, peer);
@@ -462,11 +473,86 @@ impl<P: Programs> Cluster<P> {
         match operations.way(id) {
             Way::Local => self.send_locally(rank, id, operation),
             Way::Eager => self.post_bytes(id, Role::Eager),
-            Way::Rendezvous => {
-                let part = Part::new(id, Role::Request);
-                self.post_part((rank, operation.peer), 0, part, None);
+            Way::Rendezvous => self.register(rank, id),
+        }
+    }
+
+    /// One end of a rendezvous registers its bytes, if that is to be done and takes time, and goes
+    /// on.
+    fn register(&mut self, rank: u32, send: OperationId) {
+        let Some(operations) = &self.operations else {
+            return;
+        };
+        let protocol = operations.application.protocol();
+        let (sender, bytes) = {
+            let graph = operations.graph();
+            (graph.rank_of(send), graph.operation(send).amount)
+        };
+        let memory = self.config.host.of(operations.host_of(rank)).memory;
+        let span = match protocol.handling.registers {
+            true => memory.registration(bytes),
+            false => Time::ZERO,
+        };
+        if span == Time::ZERO {
+            return self.post_answer(rank, send);
+        }
+        let (activity, mark) = match rank == sender {
+            true => (Activity::RegisterSent, REGISTERED),
+            false => (Activity::RegisterReceived, REGISTERED | COMES),
+        };
+        let done = self.work_for(rank, (send, activity), span);
+        if let Some(operations) = &mut self.operations {
+            operations.going += 1;
+            self.queue.schedule(done, Event::Operation(send | mark));
+        }
+    }
+
+    /// One end of a rendezvous has registered its bytes.
+    fn note_registered(&mut self, rank: u32, send: OperationId) {
+        let now = self.queue.now();
+        if let Some(operations) = &mut self.operations {
+            let activity = match rank == operations.graph().rank_of(send) {
+                true => Activity::RegisterSent,
+                false => Activity::RegisterReceived,
+            };
+            if let Some(timed) = operations.timed(send, activity) {
+                timed.end = now;
             }
         }
+        self.post_answer(rank, send);
+    }
+
+    /// The sender of a rendezvous asks for its receiver, or that answers.
+    fn post_answer(&mut self, rank: u32, send: OperationId) {
+        let Some(operations) = &self.operations else {
+            return;
+        };
+        let graph = operations.graph();
+        let (sender, receiver) = (graph.rank_of(send), graph.operation(send).peer);
+        let (to, role) = match rank == sender {
+            true => (receiver, Role::Request),
+            false => (sender, Role::Clearance),
+        };
+        self.post_part((rank, to), 0, Part::new(send, role), None);
+    }
+
+    /// The processor that handles a rank's messages works for one of them: when it is done.
+    fn work_for(
+        &mut self,
+        rank: u32,
+        (operation, activity): (OperationId, Activity),
+        span: Time,
+    ) -> Time {
+        let now = self.queue.now();
+        let Some(operations) = &mut self.operations else {
+            return now;
+        };
+        operations.begins(operation, activity, now);
+        let process = operations.places.process_of(rank);
+        let processor = self.processor_of(self.host_of(process), process);
+        let (begin, end) = self.processors[processor].work(now, span);
+        self.note_messaging(process, Span { begin, end });
+        end
     }
 
     /// A send to a rank of the same host: the rank's local link takes it when it has sent all
@@ -669,12 +755,13 @@ impl<P: Programs> Cluster<P> {
         let Operation { peer, tag, .. } = operations.graph().operation(send);
         if let Some(receive) = operations.matching.arrive(peer, source, tag, send) {
             operations.matched(send, receive, true);
-            self.take(send, (peer, receive));
+            self.take(send, (peer, receive), true);
         }
     }
 
-    /// A receive of a rank takes a message that is there, or lets it come.
-    fn take(&mut self, send: OperationId, (rank, receive): (u32, OperationId)) {
+    /// A receive of a rank takes a message that has come now, or before it, or lets it come.
+    fn take(&mut self, send: OperationId, (rank, receive): (u32, OperationId), has_come_now: bool) {
+        let now = self.queue.now();
         let Some(operations) = &mut self.operations else {
             return;
         };
@@ -687,18 +774,28 @@ impl<P: Programs> Cluster<P> {
             && self.violations.len() < NAMES_MAX
         {
             let (send, receive) = (graph.name(send), graph.name(receive));
+            let shown = operations.application.shown();
             self.violations.push(format!(
-                "a message comes by the adapter of its send, and its receive names another: {send}, \
-                 {receive}"
+                "{shown}: a message comes by the adapter of its send, and its receive names \
+                 another: {send}, {receive}"
             ));
         }
         operations.misfits.look_at(graph, send, receive);
-        if way != Way::Rendezvous {
+        if way == Way::Rendezvous {
+            operations.cleared.insert(send, receive);
+            return self.register(rank, send);
+        }
+        let copy_rate = operations.application.protocol().handling.copy_rate;
+        let copied = match way == Way::Eager && !has_come_now {
+            true => copy_rate.time_for(graph.operation(send).amount as f64),
+            false => Time::ZERO,
+        };
+        if copied == Time::ZERO {
+            operations.begins(receive, Activity::Copy, now);
             return self.end_operation(rank, receive, Some(source));
         }
-        operations.cleared.insert(send, receive);
-        let part = Part::new(send, Role::Clearance);
-        self.post_part((rank, source), 0, part, None);
+        let done = self.work_for(rank, (receive, Activity::Copy), copied);
+        self.end_at(rank, receive, done);
     }
 
     /// Whether an application has ended, or nothing that it waits for can happen any more.

@@ -27,8 +27,8 @@ mod test_support;
 
 pub(crate) use application::Places;
 pub use application::{
-    APPLICATION_OPERATIONS_MAX, Application, ApplicationError, LocalLink, OPERATION_BYTES_MAX,
-    Placement, Protocol,
+    APPLICATION_OPERATIONS_MAX, Application, ApplicationError, Handling, LocalLink,
+    OPERATION_BYTES_MAX, Placement, Protocol, is_of_application,
 };
 pub use error::{
     CdfError, CdfProblem, DistributionError, MessageListError, MessageListProblem, PatternError,

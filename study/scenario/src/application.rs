@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use viaduct_cluster::config::UNLIMITED;
-use viaduct_cluster::workload::{Application, ApplicationError, LocalLink, Protocol};
+use viaduct_cluster::workload::{Application, ApplicationError, Handling, LocalLink, Protocol};
 use viaduct_engine::Time;
+use viaduct_hardware::Rate;
 use viaduct_operations::chakra::{Groups, join, read_groups, repeat};
-use viaduct_operations::check::{Fault, cycle};
 use viaduct_operations::collective::{
     Algorithm, Collective, CollectiveError, RANKS_MAX, Request, graph,
 };
@@ -16,7 +16,7 @@ use viaduct_operations::{Graph, goal, trace};
 
 use crate::build::{self, Drawn, place_at};
 use crate::diagnostics::{Diagnostic, Place};
-use crate::schema::{ArrivalKind, Traffic};
+use crate::schema::{ArrivalKind, Registration, Traffic};
 use crate::section::{Absent, Setting};
 use crate::settings::Settings;
 use crate::trace_files::TraceFiles;
@@ -62,6 +62,10 @@ pub(crate) fn application(
             latency: local_latency,
         }),
         adapters: build::adapters(settings)?,
+        handling: Handling {
+            copy_rate: traffic.copy_rate.optional()?.unwrap_or(Rate::INFINITE),
+            registers: traffic.registration.get()? == Registration::Each,
+        },
     };
     let made = Application::new(graph, cluster, traffic.placement.get()?, protocol);
     let file = traffic.file.optional()?;
@@ -135,10 +139,6 @@ impl Drawn<'_> {
                     .help("docs/guides/goal.md has its form"),
             )
         })?;
-        if let Some(ring) = cycle(&graph) {
-            let told = Diagnostic::error(Fault::Cycle(ring).to_string());
-            return Err(self.wrong(told.at(file.place())));
-        }
         let graph = Arc::new(graph);
         self.files.keep_application(path, Arc::clone(&graph));
         Ok(graph)

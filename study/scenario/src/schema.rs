@@ -589,6 +589,14 @@ words! {
     }
 }
 
+words! {
+    /// When ranks register the memory of longer messages.
+    pub(crate) enum Registration {
+        Before = "before",
+        Each = "each",
+    }
+}
+
 words!(Placement {
     Linear = "linear",
     Random = "random",
@@ -722,6 +730,18 @@ section! {
             "the longest message that is sent before its receiver has asked for it",
         )
         .or("64 KiB"),
+            when arrivals = ArrivalKind::Goal | ArrivalKind::Chakra | ArrivalKind::Simgrid
+                | ArrivalKind::Collective | ArrivalKind::Program;
+        copy_rate: Setting<Rate> = rate(
+            "how fast a receive copies a message of at most `eager` bytes that came before it",
+        )
+        .otherwise("that takes no time"),
+            when arrivals = ArrivalKind::Goal | ArrivalKind::Chakra | ArrivalKind::Simgrid
+                | ArrivalKind::Collective | ArrivalKind::Program;
+        registration: Setting<Registration> = choice(
+            "memory of longer messages is registered before all of them, or at both ends of each",
+        )
+        .or("before"),
             when arrivals = ArrivalKind::Goal | ArrivalKind::Chakra | ArrivalKind::Simgrid
                 | ArrivalKind::Collective | ArrivalKind::Program;
         placement: Setting<Placement> =

@@ -34,11 +34,23 @@ pub(crate) enum Activity {
     LocalSend,
     /// The same, until it was there.
     LocalMessage,
+    /// A receive copied an eager message that had come before it; not if that took no time.
+    Copy,
+    /// The sender of a rendezvous registered its bytes; not if that took no time.
+    RegisterSent,
+    /// The same of its receiver.
+    RegisterReceived,
 }
 
 impl Activity {
     /// Those that last until their operation ends.
-    const TO_THE_END: [Self; 4] = [Self::Compute, Self::Post, Self::Leave, Self::LocalSend];
+    const TO_THE_END: [Self; 5] = [
+        Self::Compute,
+        Self::Post,
+        Self::Leave,
+        Self::LocalSend,
+        Self::Copy,
+    ];
 }
 
 /// An activity of an operation.
@@ -140,11 +152,12 @@ impl Links {
                         return self.step_back_from_clearance(send, id, add);
                     }
                 };
-                // Otherwise the message was there, and waited for the receive.
                 if is_by_message {
                     add(send, activity);
                     return send;
                 }
+                // The message was there, and waited for the receive.
+                add(id, Activity::Copy);
             }
         }
         id
@@ -157,10 +170,12 @@ impl Links {
         add: &mut impl FnMut(OperationId, Activity),
     ) -> OperationId {
         add(send, Activity::Message(Role::Clearance));
+        add(send, Activity::RegisterReceived);
         if self.matched[receive as usize] & BY_MESSAGE == 0 {
             return receive;
         }
         add(send, Activity::Message(Role::Request));
+        add(send, Activity::RegisterSent);
         send
     }
 }

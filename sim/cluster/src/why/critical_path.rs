@@ -48,7 +48,8 @@ pub struct Step {
     pub operation: OperationName,
     /// What was done for it.
     pub doing: Doing,
-    /// Whose step it is: the operation's rank; of a clearance its receiver, which sends it.
+    /// Whose step it is: the operation's rank; of a clearance, and where a receiver registers, the
+    /// receiver.
     pub rank: u32,
     /// The host of this rank.
     pub host: u32,
@@ -83,6 +84,10 @@ pub enum Doing {
     Leave,
     /// A message to a rank of the same host.
     Local,
+    /// A receive copied a message that had come before it.
+    Copy,
+    /// An end of a rendezvous, the sender or the receiver, registered its bytes.
+    Register,
 }
 
 impl Step {
@@ -110,7 +115,7 @@ impl Step {
         match &self.doing {
             Doing::Compute { waited } => *waited,
             Doing::Message { floor, .. } => self.time().saturating_sub(*floor),
-            Doing::Post | Doing::Leave | Doing::Local => Time::ZERO,
+            Doing::Post | Doing::Leave | Doing::Local | Doing::Copy | Doing::Register => Time::ZERO,
         }
     }
 }
@@ -195,7 +200,9 @@ impl<P: Programs> Cluster<P> {
             let timed = times.remove(leg)?;
             let operation = graph.name(leg.operation);
             let rank = match leg.activity {
-                Activity::Message(Role::Clearance) => operation.operation.peer,
+                Activity::Message(Role::Clearance) | Activity::RegisterReceived => {
+                    operation.operation.peer
+                }
                 _ => operation.rank,
             };
             Some(Step {
@@ -211,8 +218,9 @@ impl<P: Programs> Cluster<P> {
     }
 }
 
-/// None of a message that never came.
+/// None of a message that never came, and of what did not have to be done.
 fn doing(activity: Activity, timed: Timed) -> Option<Doing> {
+    let took_time = timed.begin < timed.end;
     let part = match activity {
         Activity::Compute => {
             let waited = timed.waited;
@@ -221,6 +229,11 @@ fn doing(activity: Activity, timed: Timed) -> Option<Doing> {
         Activity::Post => return Some(Doing::Post),
         Activity::Leave => return Some(Doing::Leave),
         Activity::LocalSend | Activity::LocalMessage => return Some(Doing::Local),
+        // What took no time was not timed, or from its end to its end.
+        Activity::Copy => return took_time.then_some(Doing::Copy),
+        Activity::RegisterSent | Activity::RegisterReceived => {
+            return took_time.then_some(Doing::Register);
+        }
         Activity::Message(role) => role.name(),
     };
     let record = timed.message?;

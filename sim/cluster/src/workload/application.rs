@@ -17,6 +17,15 @@ const COMPUTING_MAX: Time = Time::from_picoseconds(1 << 60);
 /// No message of an operation is longer, bytes.
 pub const OPERATION_BYTES_MAX: u64 = 1 << 40;
 
+/// How what is said of an application begins.
+const SHOWN: &str = "the application";
+
+/// Whether a violation of a run is the fault of its application, and not of the simulation.
+#[must_use]
+pub fn is_of_application(violation: &str) -> bool {
+    violation.starts_with(SHOWN)
+}
+
 /// Most operations that simulated hosts carry out.
 pub const APPLICATION_OPERATIONS_MAX: usize = 1 << 30;
 
@@ -27,6 +36,25 @@ pub struct LocalLink {
     pub rate: Rate,
     /// From the last byte's being sent to its being there.
     pub latency: Time,
+}
+
+/// What processors do for messages of ranks, beside handing them to adapters and taking them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Handling {
+    /// How fast an eager message that came before its receive is copied to where that wants it;
+    /// infinite if that takes no time.
+    pub copy_rate: Rate,
+    /// Whether both ends of a longer message register its bytes, each time, as the memory of their
+    /// hosts costs; else all memory is registered before.
+    pub registers: bool,
+}
+
+impl Handling {
+    /// Nothing that takes time.
+    pub const FREE: Self = Self {
+        copy_rate: Rate::INFINITE,
+        registers: false,
+    };
 }
 
 /// How ranks talk to each other.
@@ -40,6 +68,8 @@ pub struct Protocol {
     pub local: Option<LocalLink>,
     /// The adapters of a host, of which an operation may name one.
     pub adapters: Adapters,
+    /// What processors do beside.
+    pub handling: Handling,
 }
 
 /// Which process each rank is.
@@ -348,8 +378,8 @@ impl Application {
     /// As messages name it.
     pub(crate) fn shown(&self) -> String {
         match &self.file {
-            Some(file) => format!("the application of `{file}`"),
-            None => "the application".to_owned(),
+            Some(file) => format!("{SHOWN} of `{file}`"),
+            None => SHOWN.to_owned(),
         }
     }
 
@@ -449,6 +479,7 @@ mod tests {
         piece_bytes: 400,
         local: None,
         adapters: Adapters::ONE,
+        handling: Handling::FREE,
     };
 
     fn graph(operations: &[&[Operation]]) -> Arc<Graph> {

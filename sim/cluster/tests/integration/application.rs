@@ -7,16 +7,17 @@ use viaduct_cluster::adapters::Adapters;
 use viaduct_cluster::config::{ClusterConfig, TrafficConfig, UNLIMITED};
 use viaduct_cluster::faults::{Fault, Slowness};
 use viaduct_cluster::result::{ApplicationResult, Ended, RunResult};
-use viaduct_cluster::workload::{Application, LocalLink, Pattern, Placement, Protocol};
+use viaduct_cluster::workload::{Application, Handling, LocalLink, Pattern, Placement, Protocol};
 use viaduct_core::ReliabilityLevel;
 use viaduct_engine::Time;
-use viaduct_hardware::{HostModel, Rate};
+use viaduct_hardware::{HostModel, MemoryModel, Rate};
 use viaduct_operations::collective::{Algorithm, Collective, Request, graph as collective};
 use viaduct_operations::loggops::{Parameters, replay};
 use viaduct_operations::{ANY, After, Builder, Graph, Operation};
 use viaduct_topology::{Ports, Topology};
 
 use crate::common::{costly_host, ideal_host, nanoseconds, run, scenario, set_propagation};
+use crate::critical_path::compute_aside;
 
 /// Eager whatever the size, with one descriptor.
 pub(crate) const EAGER: Protocol = Protocol {
@@ -24,6 +25,7 @@ pub(crate) const EAGER: Protocol = Protocol {
     piece_bytes: 1 << 30,
     local: None,
     adapters: Adapters::ONE,
+    handling: Handling::FREE,
 };
 
 /// One switch, links of 1 Gbit/s, 100 ns each, and 300 ns in the switch.
@@ -112,6 +114,73 @@ fn a_ring_and_a_barrier_take_what_their_steps_take() {
             assert!((least..=most).contains(&makespan), "{level:?}: {makespan}");
         }
     }
+}
+
+#[test]
+fn a_message_is_copied_where_it_came_before_its_receive() {
+    // A nanosecond a byte.
+    let copies = Handling {
+        copy_rate: Rate::from_bits_per_second(8e9),
+        ..Handling::FREE
+    };
+    let graph = |computing| {
+        chains(&[
+            &[send(1_000, 1)],
+            &[compute_aside(computing), receive(1_000, 0)],
+        ])
+    };
+    for handling in [copies, Handling::FREE] {
+        let protocol = Protocol { handling, ..EAGER };
+        let copied = nanoseconds(if handling == copies { 1_000 } else { 0 });
+        let late = run(&config(graph(20_000), ideal_host(), protocol, 1));
+        let rank = &application(&late).ranks[1];
+        assert_eq!(rank.span, nanoseconds(20_000) + copied);
+        assert_eq!((rank.messaging, rank.waiting), (copied, Time::ZERO));
+        // It waits for the receive, and takes the bytes as they come.
+        let in_time = run(&config(graph(0), ideal_host(), protocol, 1));
+        assert_eq!(application(&in_time).ranks[1].messaging, Time::ZERO);
+        // A longer one than is sent before its receiver has asked for it is not copied.
+        let rendezvous = Protocol {
+            eager_bytes: 999,
+            ..protocol
+        };
+        let asked = run(&config(graph(20_000), ideal_host(), rendezvous, 1));
+        assert_eq!(application(&asked).ranks[1].messaging, Time::ZERO);
+    }
+}
+
+#[test]
+fn both_ends_of_a_rendezvous_register_its_bytes() {
+    let memory = MemoryModel {
+        register: nanoseconds(3_000),
+        register_rate: Rate::from_bits_per_second(8e9),
+    };
+    let host = HostModel {
+        memory,
+        ..ideal_host()
+    };
+    let protocol = Protocol {
+        eager_bytes: 2_499,
+        piece_bytes: 1_000,
+        handling: Handling {
+            registers: true,
+            ..Handling::FREE
+        },
+        ..EAGER
+    };
+    let graph = |bytes| chains(&[&[send(bytes, 1)], &[receive(bytes, 0)]]);
+    let found = run(&config(graph(2_500), host.clone(), protocol, 1));
+    let registered = nanoseconds(3_000 + 2_500);
+    // What moves ends at the next picosecond.
+    let least = registered + registered + wire(0) + wire(0) + wire(2_500);
+    let most = least + Time::from_picoseconds(3);
+    assert!((least..=most).contains(&application(&found).makespan));
+    let ranks = &application(&found).ranks;
+    assert_eq!([0, 1].map(|rank| ranks[rank].messaging), [registered; 2]);
+    // Shorter ones go by memory that is registered already.
+    let eager = makespan(&config(graph(2_499), host, protocol, 1));
+    let free = makespan(&config(graph(2_499), ideal_host(), protocol, 1));
+    assert_eq!(eager, free);
 }
 
 #[test]

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use viaduct_cluster::adapters::Adapters;
 use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::why::{CriticalPath, Doing, WhyError, critical_path};
-use viaduct_cluster::workload::{LocalLink, Pattern, Protocol};
+use viaduct_cluster::workload::{Handling, LocalLink, Pattern, Protocol};
 use viaduct_engine::Time;
-use viaduct_hardware::Rate;
+use viaduct_hardware::{HostModel, MemoryModel, Rate};
 use viaduct_operations::collective::{Collective, Request, graph as collective};
 use viaduct_operations::{ANY, After, Builder, Graph, Operation};
 use viaduct_topology::{Ports, Topology};
@@ -29,6 +29,8 @@ fn steps(path: &CriticalPath) -> Vec<(u32, &'static str, u64)> {
             Doing::Message { part, .. } => part,
             Doing::Leave => "leave",
             Doing::Local => "local",
+            Doing::Copy => "copy",
+            Doing::Register => "register",
         };
         let taken = step.time().picoseconds() / 1000;
         (step.operation.rank, what, taken)
@@ -119,6 +121,49 @@ fn a_rendezvous_goes_by_whoever_was_late() {
 }
 
 #[test]
+fn copying_and_registering_are_steps_of_their_own() {
+    let protocol = Protocol {
+        eager_bytes: 999,
+        handling: Handling {
+            copy_rate: Rate::from_bits_per_second(8e9),
+            registers: true,
+        },
+        ..EAGER
+    };
+    let host = HostModel {
+        memory: MemoryModel {
+            register: nanoseconds(3_000),
+            register_rate: Rate::INFINITE,
+        },
+        ..ideal_host()
+    };
+    let graph = |bytes, computing| {
+        chains(&[
+            &[send(bytes, 1)],
+            &[compute_aside(computing), receive(bytes, 0)],
+        ])
+    };
+    let rendezvous = [
+        (0, "register", 3_000),
+        (0, "clearance", 500),
+        (0, "data", 8_500),
+    ];
+    let asked = [(0, "register", 3_000), (0, "request", 500)];
+    let computes = (1, "compute", 9_000);
+    for (bytes, computing, expected) in [
+        (900, 9_000, vec![computes, (1, "copy", 900)]),
+        (900, 0, vec![(0, "eager", 7_700)]),
+        (1_000, 0, [&asked[..], &rendezvous].concat()),
+        (1_000, 9_000, [&[computes][..], &rendezvous].concat()),
+    ] {
+        let config = config(graph(bytes, computing), host.clone(), protocol, 1);
+        let found = path(&config);
+        holds(&config, &found);
+        assert_eq!(steps(&found), expected, "{bytes} {computing}");
+    }
+}
+
+#[test]
 fn a_ring_is_as_many_messages_as_it_has_steps() {
     let request = Request::usual(Collective::AllReduce, 8, 1 << 16);
     let config = config(collective(&request).unwrap(), costly_host(), EAGER, 1);
@@ -195,7 +240,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn its_steps_add_up(drawn in drawn(), is_costly: bool, eager in 0_u64..6_000, each in 1_u32..3) {
+    fn its_steps_add_up(drawn in drawn(), is_costly: bool, eager in 0_u64..6_000, each in 1_u32..3, handles: (bool, bool)) {
+        let (copies, registers) = handles;
+        let copy_rate = if copies { Rate::from_bits_per_second(3e9) } else { Rate::INFINITE };
         let protocol = Protocol {
             eager_bytes: eager,
             piece_bytes: 1_500,
@@ -204,8 +251,13 @@ proptest! {
                 latency: nanoseconds(300),
             }),
             adapters: Adapters::ONE,
+            handling: Handling { copy_rate, registers },
         };
-        let host = if is_costly { costly_host() } else { ideal_host() };
+        let mut host = if is_costly { costly_host() } else { ideal_host() };
+        host.memory = MemoryModel {
+            register: nanoseconds(700),
+            register_rate: Rate::from_bits_per_second(7e9),
+        };
         let config = config(drawn.graph(), host, protocol, each);
         let found = path(&config);
         holds(&config, &found);

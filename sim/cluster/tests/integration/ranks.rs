@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use viaduct_cluster::adapters::Adapters;
 use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::result::RankRow;
-use viaduct_cluster::workload::Protocol;
+use viaduct_cluster::workload::{Handling, Protocol};
 use viaduct_engine::Time;
 use viaduct_operations::Operation;
 
@@ -102,6 +102,7 @@ fn drawn_config(drawn: &Drawn, is_costly: bool, eager: u64) -> ClusterConfig {
         piece_bytes: 1_500,
         local: None,
         adapters: Adapters::ONE,
+        handling: Handling::FREE,
     };
     let host = if is_costly {
         costly_host()

@@ -36,6 +36,10 @@ pub(crate) enum Part {
     Leave,
     /// A message goes to a rank of the same host.
     Local,
+    /// A receive copies a message that came before it.
+    Copy,
+    /// An end of a rendezvous registers its bytes.
+    Register,
 }
 
 impl Part {
@@ -48,6 +52,8 @@ impl Part {
             Self::Message(stage) => stage.name(),
             Self::Leave => "leave",
             Self::Local => "local",
+            Self::Copy => "copy",
+            Self::Register => "register",
         }
     }
 
@@ -60,6 +66,8 @@ impl Part {
             Self::Message(stage) => format!("messages: {}", stage.name().replace('_', " ")),
             Self::Leave => "waiting until bytes have left".to_owned(),
             Self::Local => "messages within hosts".to_owned(),
+            Self::Copy => "copying messages that came early".to_owned(),
+            Self::Register => "registering memory".to_owned(),
         }
     }
 }
@@ -115,6 +123,8 @@ pub(crate) fn parts_of(step: &Step) -> Vec<(Part, Time)> {
         }
         Doing::Leave => vec![(Part::Leave, step.time())],
         Doing::Local => vec![(Part::Local, step.time())],
+        Doing::Copy => vec![(Part::Copy, step.time())],
+        Doing::Register => vec![(Part::Register, step.time())],
     }
 }
 
@@ -150,7 +160,11 @@ impl ExplainedPath<'_> {
             let (rank, host) = (step.rank, step.host);
             match &step.doing {
                 Doing::Compute { .. } => share(rank, host, |it| &mut it.computing, step.time()),
-                Doing::Post | Doing::Leave | Doing::Local => {
+                Doing::Register if rank != step.operation.rank => {
+                    share(rank, host, |it| &mut it.receiving, step.time());
+                }
+                Doing::Copy => share(rank, host, |it| &mut it.receiving, step.time()),
+                Doing::Post | Doing::Leave | Doing::Local | Doing::Register => {
                     share(rank, host, |it| &mut it.sending, step.time());
                 }
                 Doing::Message {

@@ -128,6 +128,8 @@ impl ExplainedPath<'_> {
             } => (*part, Some(*message), stages.as_slice()),
             Doing::Leave => ("leave", None, &[][..]),
             Doing::Local => ("local", None, &[][..]),
+            Doing::Copy => ("copy", None, &[][..]),
+            Doing::Register => ("register", None, &[][..]),
         };
         let stages = stages.iter().map(|(stage, time)| PartObject {
             part: stage.name(),

@@ -135,6 +135,8 @@ pub(crate) fn what(step: &Step) -> String {
         }
         Doing::Leave => format!("{size} for rank {peer} leave"),
         Doing::Local => format!("{size} to rank {peer}, of the same host"),
+        Doing::Copy => "copies the message that was there".to_owned(),
+        Doing::Register => format!("registers {size}"),
     };
     match &step.operation.label {
         Some(label) => format!("{label}: {what}{place}"),

@@ -27,7 +27,7 @@ use viaduct_cluster::config::{ClusterConfig, TrafficConfig};
 use viaduct_cluster::floor_latency;
 use viaduct_cluster::result::Ended;
 use viaduct_cluster::workload::{
-    Application, ListedMessage, MessageList, MessageOperation, Placement, Protocol,
+    Application, Handling, ListedMessage, MessageList, MessageOperation, Placement, Protocol,
 };
 use viaduct_engine::Time;
 use viaduct_hardware::{Mechanism, Notice};
@@ -570,6 +570,7 @@ fn graph(cell: &Cell, adapters: Adapters) -> TrafficConfig {
         piece_bytes: 2_000,
         local: None,
         adapters,
+        handling: Handling::FREE,
     };
     let graph = Arc::new(builder.finish());
     let made = Application::new(graph, (ranks, 1), Placement::Scattered, protocol).unwrap();
