@@ -126,7 +126,7 @@ def test_time_outside_mpi_is_computing_and_what_is_begun_goes_on_meanwhile(tmp_p
     assert dict(archive.counts) == {
         "ranks": "2",
         # 100, 450 and 20 us of each rank; what the recorder wrote is no time of the program.
-        "computations": "6, 1140000 ns",
+        "computations": "6, 1,140,000 ns",
         "all-reduce": "2, 16 B",
         "receives": "2, 160000 B",
         "sends": "2, 160000 B",
@@ -150,7 +150,7 @@ def test_time_outside_mpi_is_computing_and_what_is_begun_goes_on_meanwhile(tmp_p
     assert result.application is not None
     assert 570 < result.application["makespan_us"] < 640
     half = otf2.read(tmp_path / "run", compute_scale=0.5)
-    assert dict(half.counts)["computations"] == "6, 570000 ns"
+    assert dict(half.counts)["computations"] == "6, 570,000 ns"
 
 
 def test_each_collective_has_the_bytes_that_were_recorded(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_the_command_counts_and_writes_or_says_what_is_missing(tmp_path: Path) -
     assert (code, warned) == (0, "")
     assert said.splitlines()[:2] == [
         "ranks                  2",
-        "computations           6, 1140000 ns",
+        "computations           6, 1,140,000 ns",
     ]
     assert (tmp_path / "stencil.goal").read_text().startswith("num_ranks 2\n")
     code, _, error = command(anchor, tmp_path / "no" / "stencil.goal")

@@ -508,8 +508,8 @@ class _Maker:
         rows = [("ranks", f"{self.graph.ranks}")]
         for what in sorted(self._counts, key=lambda it: (it != "computations", it)):
             unit = "ns" if what == "computations" else "B"
-            amount = f", {self._amounts[what]} {unit}" if self._amounts[what] else ""
-            rows.append((what, f"{self._counts[what]}{amount}"))
+            amount = f", {self._amounts[what]:,} {unit}" if self._amounts[what] else ""
+            rows.append((what, f"{self._counts[what]:,}{amount}"))
         for communicator, group in self._groups.items():
             rows.append((f"process group {communicator.name}", f"{len(group.ranks)} ranks"))
         return tuple(rows)

@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use viaduct_operations::collective::{Algorithm, Collective, GROUP_RANKS, PIECES, Request, graph};
 use viaduct_operations::loggops::replay;
 use viaduct_operations::{Graph, Kind};
-use viaduct_report::count;
+use viaduct_report::{count, thousands};
 use viaduct_scenario::format_time;
 
 use crate::failure::{Exit, Failure};
@@ -81,12 +81,12 @@ pub(crate) fn collective(arguments: &CollectiveArguments) -> Result<Exit, Failur
     let mut text = format!(
         "algorithm      {}\ntime           {}\nmessages       {}\n",
         request.algorithm,
-        format_time(outcome.end()),
+        thousands(&format_time(outcome.end())),
         count(outcome.messages)
     );
     text.push_str(&match least == most {
-        true => format!("a rank sends   {most} B\n"),
-        false => format!("a rank sends   {least} to {most} B\n"),
+        true => format!("a rank sends   {} B\n", count(most)),
+        false => format!("a rank sends   {} to {} B\n", count(least), count(most)),
     });
     if collective != Collective::Barrier && seconds > 0.0 {
         let rate = request.bytes as f64 / seconds * 1e-9;

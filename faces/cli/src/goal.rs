@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use viaduct_engine::Time;
 use viaduct_operations::loggops::{Parameters, replay};
 use viaduct_operations::{Graph, Kind, check, goal};
-use viaduct_report::count;
+use viaduct_report::{count, thousands};
 use viaduct_scenario::{format_time, parse_rate, parse_size, parse_time};
 
 use crate::failure::{Exit, Failure};
@@ -188,13 +188,15 @@ fn info(file: &Path) -> Result<Exit, Failure> {
         }
     }
     let mut text = format!(
-        "ranks          {}\nsends          {}, {bytes} B\nreceives       {}\n\
-         computations   {}, {computing} ns\ndependencies   {}\nprocessors     {} a host\n\
+        "ranks          {}\nsends          {}, {} B\nreceives       {}\n\
+         computations   {}, {} ns\ndependencies   {}\nprocessors     {} a host\n\
          adapters       {} a host\n",
         count(graph.ranks().into()),
         count(counts[0]),
+        thousands(&bytes.to_string()),
         count(counts[1]),
         count(counts[2]),
+        thousands(&computing.to_string()),
         count(graph.dependency_count() as u64),
         graph.processors(),
         graph.adapters(),
@@ -239,23 +241,19 @@ fn write_file(graph: &Graph, target: &Path, write: Writer) -> Result<(), Failure
 fn replay_file(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     let graph = read(&arguments.file)?;
     let shown = arguments.file.display();
-    if let Some(ring) = check::cycle(&graph) {
-        let fault = check::Fault::Cycle(ring);
-        return Err(Failure::plain(format_args!("`{shown}`: {fault}")));
-    }
     let parameters = arguments.loggops.parameters();
     let outcome = replay(&graph, &parameters)
         .map_err(|error| Failure::plain(format_args!("`{shown}`: {error}")))?;
     let mut text = String::new();
     if arguments.ranks {
         for (rank, end) in outcome.ends.iter().enumerate() {
-            let _ = writeln!(text, "rank {rank:<9} {}", format_time(*end));
+            let _ = writeln!(text, "rank {rank:<9} {}", thousands(&format_time(*end)));
         }
     }
     let _ = writeln!(
         text,
         "end            {}\nmessages       {}",
-        format_time(outcome.end()),
+        thousands(&format_time(outcome.end())),
         count(outcome.messages)
     );
     output::result(&text)?;

@@ -10,7 +10,7 @@ use clap::builder::PossibleValuesParser;
 use viaduct_operations::collective::{Algorithm, Collective, GROUP_RANKS, PIECES};
 use viaduct_operations::trace::{self, ACCELERATOR, HOST, MESSAGES, Options, Trace, Work};
 use viaduct_operations::{check, goal};
-use viaduct_report::count;
+use viaduct_report::{count, thousands};
 
 use crate::failure::{Exit, Failure};
 use crate::goal::{bytes_per_second, write_graph};
@@ -94,7 +94,10 @@ impl OptionArguments {
     ) -> Result<Exit, Failure> {
         let counting = trace.counting();
         if counting > 0 && self.operations_per_second.is_none() {
-            let what = format!("{counting} computations count operations, and have no time");
+            let what = format!(
+                "{} computations count operations, and have no time",
+                count(counting)
+            );
             let help = "they take none; --operations-per-second says how long they take";
             output::message("warning", &what, Some(help));
         }
@@ -146,6 +149,7 @@ pub(crate) fn describe(
     }
     let row = |text: &mut String, name: &str, (times, amount): Sum, unit: &str| {
         if times > 0 {
+            let amount = thousands(&amount.to_string());
             let _ = writeln!(text, "{name:<22} {}, {amount} {unit}", count(times));
         }
     };

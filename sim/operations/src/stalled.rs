@@ -3,6 +3,7 @@
 use core::fmt;
 use std::collections::BTreeMap;
 
+use crate::check::cycle;
 use crate::graph::{ANY, Graph, Kind, OperationId, OperationName};
 use crate::matching::Matching;
 
@@ -22,6 +23,8 @@ pub struct Stalled {
     pub messages: u64,
     /// The first of them, by number.
     pub first_messages: Vec<OperationName>,
+    /// Operations of one rank that wait for each other in a ring, if any do.
+    pub ring: Vec<OperationName>,
     /// Who waits for whom: the rank of each operation waits, at it, for the rank of the next one.
     pub chain: Vec<OperationName>,
     /// Whether the last of the chain waits for the first.
@@ -68,6 +71,7 @@ impl Stalled {
             first_receives: names(&receives),
             messages: messages.len() as u64,
             first_messages: names(&messages),
+            ring: cycle(graph).filter(|_| left > 0).unwrap_or_default(),
             chain,
             is_ring,
         })
@@ -76,7 +80,11 @@ impl Stalled {
 
 impl fmt::Display for Stalled {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} operations never ended", self.operations)?;
+        match self.operations {
+            0 => formatter.write_str("all operations ended, and not all messages were taken")?,
+            1 => formatter.write_str("1 operation never ended")?,
+            operations => write!(formatter, "{operations} operations never ended")?,
+        }
         for (what, count, names) in [
             (
                 "receives that no message came for",
@@ -100,7 +108,13 @@ impl fmt::Display for Stalled {
                 write!(formatter, "\n    and {} more", count - names.len() as u64)?;
             }
         }
-        if self.chain.len() > 1 || self.is_ring {
+        if !self.ring.is_empty() {
+            formatter.write_str("\n  operations that wait for each other in a ring:")?;
+            for name in &self.ring {
+                write!(formatter, "\n    {name}")?;
+            }
+        }
+        if self.chain.len() > 1 || self.is_ring || !self.chain.is_empty() && !self.ring.is_empty() {
             write!(formatter, "\n  who waits for whom:")?;
             for name in &self.chain {
                 let word = match name.operation.kind {

@@ -36,6 +36,14 @@ pub fn count(value: u64) -> String {
     separate(&value.to_string())
 }
 
+/// A text that begins with a number, as `13078.548 us`, with the thousands of that separated.
+#[must_use]
+pub fn thousands(text: &str) -> String {
+    let end = text.find(|it: char| !it.is_ascii_digit());
+    let (whole, rest) = text.split_at(end.unwrap_or(text.len()));
+    separate(whole) + rest
+}
+
 fn separate(digits: &str) -> String {
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -135,6 +143,12 @@ mod tests {
                 .map(scaled_count)
                 .join(" "),
             "0 941 1.0 k 12.3 k 17.2 M 144.7 M"
+        );
+        assert_eq!(
+            ["13078.548 us", "612.5369 us", "1048576 B", "0 s", "-"]
+                .map(thousands)
+                .join(" "),
+            "13,078.548 us 612.5369 us 1,048,576 B 0 s -"
         );
     }
 

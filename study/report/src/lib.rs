@@ -56,7 +56,7 @@ pub use explanation::{
     Explained, ExplainedPath, critical_path_document, critical_path_text, explanation_document,
     explanation_text,
 };
-pub use figure::{count, duration, percent, quantity, scaled_count};
+pub use figure::{count, duration, percent, quantity, scaled_count, thousands};
 pub use former::{FormerTables, TableError, read_tables};
 pub use levels::{
     LEVELS_AGREE_WITHIN, LevelRecord, PairedDifference, PathParts, levels_document, levels_table,

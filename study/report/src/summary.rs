@@ -7,6 +7,7 @@ use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::result::{
     ApplicationResult, Ended, Latency, RankRow, ResourceUse, RunResult, SteadyState,
 };
+use viaduct_cluster::workload::is_of_application;
 use viaduct_engine::Time;
 use viaduct_network::Sharing;
 use viaduct_operations::collective::{Collective, Request};
@@ -483,6 +484,10 @@ impl Summary {
 pub fn violation_words(violation: &str, is_standstill: bool) -> (String, &'static str) {
     if is_standstill {
         let help = "the run ended there; what it measured is of the time before";
+        return (violation.to_owned(), help);
+    }
+    if is_of_application(violation) {
+        let help = "the file, or what wrote it, is to be mended: do not use these results";
         return (violation.to_owned(), help);
     }
     (

@@ -261,7 +261,12 @@ impl Diagnostics {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let title = level.primary_title(one_line(&diagnostic.title));
+        // What is listed below the title has a line each.
+        let (title, listed) = match diagnostic.title.split_once('\n') {
+            Some((title, listed)) => (title, Some(listed)),
+            None => (diagnostic.title.as_str(), None),
+        };
+        let title = level.primary_title(one_line(title));
         let mut group = Group::with_title(title);
         let located = diagnostic
             .place
@@ -281,6 +286,11 @@ impl Diagnostics {
                     .annotation(annotation);
                 group = group.element(snippet);
             }
+        }
+        if let Some(listed) = listed {
+            let lines = listed.lines().map(|line| one_line(line.trim()));
+            let lines = lines.collect::<Vec<_>>().join("\n");
+            group = group.element(Level::NOTE.message(lines));
         }
         let help = diagnostic.help.as_ref();
         let help = help.map(|help| Group::with_title(Level::HELP.secondary_title(one_line(help))));

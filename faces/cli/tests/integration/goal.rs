@@ -67,8 +67,8 @@ fn a_bad_file_is_told_its_place() {
         (
             "num_ranks 1\nrank 0 {\na: calc 1\nb: calc 1\na requires b\nb requires a\n}\n",
             "replay",
-            1,
-            "rank 0, line 4: calc 1",
+            2,
+            "in a ring:\n    rank 0, line 3: calc 1\n    rank 0, line 4: calc 1",
         ),
     ] {
         std::fs::write(folder.path().join("a.goal"), text).expect("it is right");
@@ -111,7 +111,7 @@ fn a_collective_takes_what_its_file_does() {
         "algorithm      ring",
         "time           87.668 us",
         "messages       112",
-        "a rank sends   1792 B",
+        "a rank sends   1,792 B",
         "bytes / time   0.0117 GB/s",
         "bus bandwidth  0.0204 GB/s, as NCCL's tests count it",
     ];

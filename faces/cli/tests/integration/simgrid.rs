@@ -42,7 +42,8 @@ fn a_trace_is_described_and_becomes_a_goal_file() {
     // It posts, computes, handles what has come meanwhile (o + 31 G), does two rounds of 32 B and
     // computes what they bring.
     let end = 1_500 + 2_000_000 + (1_500 + 31 * 6) + 2 * (5_500 + 31 * 6) + 40;
-    let end = format!("{}.{:03} us", end / 1_000, end % 1_000);
+    let (thousands, us) = (end / 1_000_000, end / 1_000 % 1_000);
+    let end = format!("{thousands},{us:03}.{:03} us", end % 1_000);
     assert!(replayed.contains(&end), "{end}: {replayed}");
 }
 

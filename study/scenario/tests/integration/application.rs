@@ -102,6 +102,35 @@ fn a_collective_is_between_all_processes_unless_it_is_said() {
 }
 
 #[test]
+fn operations_that_wait_for_each_other_stop_the_run_and_are_named() {
+    let goal = GOAL.replace("l2 requires l1", "l2 requires l1\nl1 requires l2");
+    let study = parse_study(&with_goal(&goal)).unwrap();
+    let result = viaduct_cluster::run(&study.config, &mut |_| ControlFlow::Continue(())).unwrap();
+    let said = result.violations.join("\n");
+    let ring = "in a ring:\n    rank 0, line 3: calc 1500\n    rank 0, line 4: send 80000b to 1";
+    assert!(said.contains(ring), "{said}");
+    let chain = "receives that no message came for: 1\n    rank 1, line 9: recv 80000b from";
+    assert!(said.contains(chain), "{said}");
+}
+
+#[test]
+fn what_is_listed_below_an_error_has_lines_of_its_own() {
+    let arrivals = "\"simgrid\"\nfile = \"x.txt\"\noperations_per_second = 1e9";
+    let text = STUDY.replace("\"goal\"\nfile = \"x.goal\"", arrivals);
+    let trace = "0 init\n1 init\n0 barrier\n";
+    let text = format!("{text}[files]\n\"x.txt\" = '''\n{trace}'''\n");
+    let error = parse_study(&text).expect_err("it is refused").to_string();
+    let lines: Vec<&str> = error.lines().collect();
+    assert!(lines[0].ends_with("and another does more:"), "{error}");
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.ends_with("= note: rank 0, line 3 `barrier`")),
+        "{error}"
+    );
+}
+
+#[test]
 fn what_is_wrong_with_a_graph_is_said_with_its_place() {
     let error = |text: &str, values: &[&str]| {
         parse_study_with(text, &set(values))
@@ -114,8 +143,6 @@ fn what_is_wrong_with_a_graph_is_said_with_its_place() {
         slip.contains("x.goal:4:1") && slip.contains("sned"),
         "{slip}"
     );
-    let ring = of_goal(&GOAL.replace("l2 requires l1", "l2 requires l1\nl1 requires l2"));
-    assert!(ring.contains("wait for each other in a ring"), "{ring}");
     let adapter = of_goal(&GOAL.replace("tag 7\nl2", "tag 7 nic 1\nl2"));
     assert!(adapter.contains("names adapter 1"), "{adapter}");
     let goal = with_goal(GOAL);
