@@ -5,8 +5,8 @@
 //!  compute:  a processor is busy -> Operation
 //!  send:     eager: its bytes are posted, and it ends when the processor has done that
 //!            rendezvous: request -> clearance -> its bytes, and it ends when they have left
-//!  receive:  waits for a message or request, or finds it; ends when all bytes are taken, and copied
-//!            if an eager message was there before it
+//!  receive:  waits for a message or request, or finds it; ends when all bytes are taken, and
+//!            copied if an eager message was there before it
 //!  Reaped:   a message has come: it takes a receive, or waits for one
 //! ```
 //!

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `nas-ep` | draws random numbers, then adds up | any |
 //! | `nas-is` | sorts integers: all keys change hands in each iteration | powers of two |
-//! | `nas-ft` | a Fourier transform: transpositions in each iteration | powers of two, a pencil each |
+//! | `nas-ft` | a Fourier transform: transpositions an iteration | powers of two, a pencil each |
 //! | `nas-cg` | conjugate gradients: sums along the rows of a grid of ranks | powers of two |
 //! | `nas-mg` | cycles over grids from fine to coarse and back | powers of two, a point each |
 //! | `nas-lu` | sweeps over a grid of ranks, plane by plane | powers of two, four points a side |
