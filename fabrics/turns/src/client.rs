@@ -87,7 +87,7 @@ impl Client {
         (self.table.synchronise)();
     }
 
-    /// Has others go on until this time.
+    /// Has others go on until this time, or until a signal's handler has run in this thread.
     pub fn sleep_until(&self, time: u64) {
         (self.table.sleep_until)(time);
     }

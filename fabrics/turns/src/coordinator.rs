@@ -234,6 +234,7 @@ impl Coordinator {
             has_packets: false,
             loopback: Loopback::new(),
             without_counter: WithoutCounter::new(),
+            interruptions: 0,
             patience: self.patience,
         };
         if let Err(error) = run.gather().and_then(|()| run.turns()) {
@@ -267,6 +268,8 @@ struct Run<'world> {
     has_packets: bool,
     loopback: Loopback,
     without_counter: WithoutCounter,
+    /// As the bell had them counted.
+    interruptions: u32,
     patience: Duration,
 }
 
@@ -386,6 +389,7 @@ impl Run<'_> {
             self.hear()?;
             self.admit_all()?;
             self.newcomers(self.now);
+            self.heed_interruptions(self.now);
             while let Some((thread, when, answer)) = self.world.ready() {
                 self.order.answer(thread, when.max(self.now), answer);
             }
@@ -576,7 +580,23 @@ impl Run<'_> {
             }
         };
         self.order.put(thread, clock, steps, wait, until);
+        self.heed_interruptions(clock);
         Ok(was_in_vain)
+    }
+
+    /// Has those go on in which a signal's handler has run while they waited.
+    fn heed_interruptions(&mut self, at: u64) {
+        let count = self.processes.bell().interruptions();
+        if std::mem::replace(&mut self.interruptions, count) == count {
+            return;
+        }
+        let waiting: Vec<Thread> = self.order.waiting().map(|(thread, _)| thread).collect();
+        for thread in waiting {
+            let seat = self.processes.seat(thread);
+            if seat.is_some_and(|seat| seat.take_interrupted()) {
+                self.order.interrupt(thread, at);
+            }
+        }
     }
 
     /// What a thread waits for that has told it.

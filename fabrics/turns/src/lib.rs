@@ -38,6 +38,10 @@
 //! given the real time that they need: when a client has told one something ([`tell_outside`]),
 //! time does not go on before all of them sleep ([`Coordinator::heed_outside`]).
 //!
+//! A signal may have its handler run in a thread that waits for its turn. The handler says so
+//! ([`interrupt`]), and who sends signals gives the turn behind that ([`let_others_see`]): a sleep
+//! is then over, and a wait for something real tries again.
+//!
 //! A thread that looks at memory in a loop makes no call at all. Whoever finds that out from
 //! outside of it, by a timer of the system, has it give the turn ([`await_memory`]) until something
 //! is written there: by the world ([`World::written`]), or by somebody of its host.
@@ -70,8 +74,8 @@ pub use coordinator::{Coordinator, Ended, RunError, Stopper, Waiting};
 pub use handshake::{HOST_VARIABLE, RANK_VARIABLES, SOCKET_VARIABLE};
 pub use own::{
     NewThread, activity, await_memory, forget, give_while_computing, has_computed, here,
-    host_addresses, least_processor_ns, let_computing_go, local, show_time, start, tell_outside,
-    watch_waits,
+    host_addresses, interrupt, least_processor_ns, let_computing_go, let_others_see, local,
+    show_time, start, tell_outside, watch_waits,
 };
 pub use seat::{MESSAGE_BYTES_MAX, TIME_MAX};
 pub use table::{Table, symbol};

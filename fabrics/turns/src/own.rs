@@ -242,6 +242,7 @@ fn exchange(own: &Own, seat: Seat, request: Request, until: Option<u64>) -> Repl
     own.bell.ring();
     wait(own, seat);
     IS_WAITING.set(false);
+    seat.take_interrupted();
     let after = AFTER_WAIT.load(Ordering::Relaxed);
     if !after.is_null() {
         // SAFETY: `watch_waits` has put a function of this type there.
@@ -262,6 +263,27 @@ pub fn activity() -> u64 {
 /// a handler reads which interrupts a wait show it.
 pub fn show_time(time: u64) {
     SHOWN.fetch_max(time, Ordering::Relaxed);
+}
+
+/// By a signal's handler, in its thread: if that waits for its turn, it has it now, at the time of
+/// whoever has sent the signal, unless it waits for an answer of the world.
+pub fn interrupt() {
+    if IS_WAITING.get()
+        && let (Some(own), Some(number)) = (own(), SEAT.get().checked_sub(1))
+        && let Some(seat) = Seat::of(&own.seats, number)
+    {
+        seat.interrupt();
+        own.bell.count_interruption();
+        own.bell.ring();
+    }
+}
+
+/// Gives the turn, after something that others are to see at once: a signal.
+pub fn let_others_see() {
+    if let Some((own, seat)) = running() {
+        SEEN.set(SEEN.get() | seen::BY_CLIENTS);
+        exchange(own, seat, Request::Sleep, Some(seat.clock()));
+    }
 }
 
 /// Has a function called whenever a thread has waited for its turn, by that thread.

@@ -109,6 +109,8 @@ struct Head {
     now: AtomicU64,
     /// The thread's number for the system.
     task: AtomicU32,
+    /// The handler of a signal has run while the thread waited for its turn.
+    interrupted: AtomicU32,
     doing: [AtomicU64; DOING_BYTES / 8],
 }
 
@@ -263,6 +265,16 @@ impl Seat {
     pub(crate) fn lower_horizon(&self) {
         let clock = self.clock();
         self.head().horizon.fetch_min(clock, Ordering::Relaxed);
+    }
+
+    /// By a signal's handler in the thread, while that waits for its turn.
+    pub(crate) fn interrupt(&self) {
+        self.head().interrupted.store(1, Ordering::Release);
+    }
+
+    /// Whether a handler has run while the thread waited, since this was asked.
+    pub(crate) fn take_interrupted(&self) -> bool {
+        self.head().interrupted.swap(0, Ordering::Acquire) != 0
     }
 
     /// Puts a request where the coordinator finds it.
@@ -471,7 +483,7 @@ impl Bell {
         Some(Self { base })
     }
 
-    fn words(&self) -> &[AtomicU32; 2] {
+    fn words(&self) -> &[AtomicU32; 3] {
         // SAFETY: at the beginning of a page of the segment; only reached atomically.
         unsafe { self.base.cast().as_ref() }
     }
@@ -490,6 +502,15 @@ impl Bell {
 
     pub(crate) fn newcomers(&self) -> u32 {
         self.words()[1].load(Ordering::Acquire)
+    }
+
+    /// Says that a thread was interrupted while it waited.
+    pub(crate) fn count_interruption(&self) {
+        self.words()[2].fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn interruptions(&self) -> u32 {
+        self.words()[2].load(Ordering::Acquire)
     }
 
     /// To be taken before looking whether there is something to do.
@@ -582,6 +603,14 @@ mod tests {
         refused("cut off");
         seat.head().request.store(10, Ordering::Relaxed);
         refused("unknown");
+    }
+
+    #[test]
+    fn an_interruption_is_told_once() {
+        let (_segment, seat) = seat();
+        assert!(!seat.take_interrupted());
+        seat.interrupt();
+        assert!(seat.take_interrupted() && !seat.take_interrupted());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_long, c_uint, c_void};
 
 use libc::{timespec, timeval};
-use viaduct_turns::{Client, TIME_MAX, Waited, here};
+use viaduct_turns::{Client, TIME_MAX, here};
 
 use crate::cost;
 use crate::interruptions::Interruption;
@@ -367,14 +367,9 @@ fn sleep_for(client: Client, picoseconds: u64) -> u64 {
 
 /// False: a signal has ended it before.
 fn sleep_until(client: Client, until: u64) -> bool {
-    let interruption = Interruption::watch();
-    if !interruption.can_come() {
-        client.sleep_until(until);
-        return true;
-    }
-    let look = || interruption.has_come().then_some(());
-    let ended = client.foreign(c"sleep", Waited::Process, Some(until), look);
-    ended.is_none()
+    let interruption = Interruption::by_any_handler();
+    client.sleep_until(until);
+    !interruption.has_come() || client.now() >= until
 }
 
 #[cfg(test)]

@@ -142,20 +142,12 @@ extern "C" fn fault(signal: c_int, about: *mut libc::siginfo_t, context: *mut c_
 /// `SI_KERNEL` of `asm-generic/siginfo.h`.
 const SI_KERNEL: c_int = 0x80;
 
-/// In place of the C library's.
+/// What `sigaction` does of the signal that a read of the counter is.
 ///
 /// # Safety
 ///
 /// As for that function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
-    if signal == libc::SIGTRAP && !new.is_null() {
-        crate::steps::give_up();
-    }
-    if signal != libc::SIGSEGV || viaduct_turns::local().is_none() {
-        // SAFETY: the caller's arguments.
-        return unsafe { real::sigaction(signal, new, old) };
-    }
+pub(crate) unsafe fn set_action(new: *const Action, old: *mut Action) -> c_int {
     let before = of_program();
     // SAFETY: the caller's pointers.
     unsafe {
@@ -169,30 +161,22 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
     0
 }
 
-/// In place of the C library's.
+/// Takes our signals out of a set: the counter's and that of [`crate::steps`], since a fault that
+/// is masked ends the process, and that of [`crate::loops`].
 ///
 /// # Safety
 ///
-/// As for that function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
-    // SAFETY: an action of zeros is one.
+/// It is a set.
+pub(crate) unsafe fn open_ours(set: *mut sigset_t) {
+    // SAFETY: the caller's promise.
     unsafe {
-        let mut new: Action = core::mem::zeroed();
-        let mut old: Action = core::mem::zeroed();
-        new.sa_sigaction = handler;
-        new.sa_flags = libc::SA_RESTART;
-        if sigaction(number, &raw const new, &raw mut old) == 0 {
-            old.sa_sigaction
-        } else {
-            libc::SIG_ERR
-        }
+        libc::sigdelset(set, libc::SIGSEGV);
+        libc::sigdelset(set, libc::SIGTRAP);
+        libc::sigdelset(set, crate::loops::number());
     }
 }
 
-/// Calls a function that changes a mask with a set that leaves our signals open: the counter's and
-/// that of [`crate::steps`], since a fault that is masked ends the process, and that of
-/// [`crate::loops`].
+/// Calls a function that changes a mask with a set that leaves our signals open.
 ///
 /// # Safety
 ///
@@ -208,9 +192,7 @@ pub(crate) unsafe fn without_ours(
     // SAFETY: the caller's set; the copy is ours.
     unsafe {
         let mut open = *set;
-        libc::sigdelset(&raw mut open, libc::SIGSEGV);
-        libc::sigdelset(&raw mut open, libc::SIGTRAP);
-        libc::sigdelset(&raw mut open, crate::loops::number());
+        open_ours(&raw mut open);
         change(&raw const open)
     }
 }

@@ -1,26 +1,72 @@
-//! Signals of timers, and the waits that they end.
+//! Waits that a signal ends.
 //!
-//! A signal is the process's, and the system has the first thread take it unless that has masked
-//! it: waits of the first thread are then over.
+//! Each handler that a program sets is called by one of ours (`handlers`), which counts here what
+//! it has interrupted. A wait that began before is then over with EINTR, unless the handler was set
+//! with `SA_RESTART` and the call is one of those that go on behind such a handler.
 
+use core::cell::Cell;
 use core::ffi::{CStr, c_int};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::io::Write as _;
 
 use viaduct_turns::Client;
 
 use crate::real;
 use crate::transfers::is_ready;
 
-/// How often the first thread is looked at until it has run a signal's handler.
+/// How often a process is looked at until it has run a signal's handler.
 const LOOKS_MAX: u32 = 10_000;
+/// Bytes of a path below `/proc`.
+const PATH_BYTES: usize = 64;
 
-/// Signals that have been sent to the first thread, for its waits; and timers that may send some.
-static SENT: AtomicU64 = AtomicU64::new(0);
-static MAY_SEND: AtomicBool = AtomicBool::new(false);
+thread_local! {
+    /// Handlers that have run in this thread, and those of them that were not set with
+    /// `SA_RESTART`.
+    static HANDLED: Cell<u64> = const { Cell::new(0) };
+    static NOT_RESTARTED: Cell<u64> = const { Cell::new(0) };
+}
 
-/// A timer that sends signals is set.
-pub(crate) fn expect() {
-    MAY_SEND.store(true, Ordering::Relaxed);
+/// A handler is about to run in this thread.
+pub(crate) fn handled(has_restart: bool) {
+    HANDLED.set(HANDLED.get() + 1);
+    if !has_restart {
+        NOT_RESTARTED.set(NOT_RESTARTED.get() + 1);
+    }
+    viaduct_turns::interrupt();
+}
+
+/// A wait of this thread, from here on, that a signal may end.
+#[derive(Clone, Copy)]
+pub(crate) struct Interruption {
+    goes_on: bool,
+    before: u64,
+}
+
+impl Interruption {
+    /// Of a call that any handler ends: sleeps, `poll` and its like, sockets with a limit of time.
+    pub(crate) fn by_any_handler() -> Self {
+        Self::watch(false)
+    }
+
+    /// Of a call that goes on behind a handler with `SA_RESTART`.
+    pub(crate) fn unless_restarted() -> Self {
+        Self::watch(true)
+    }
+
+    fn watch(goes_on: bool) -> Self {
+        let before = Self::count(goes_on);
+        Self { goes_on, before }
+    }
+
+    fn count(goes_on: bool) -> u64 {
+        match goes_on {
+            true => NOT_RESTARTED.get(),
+            false => HANDLED.get(),
+        }
+    }
+
+    pub(crate) fn has_come(self) -> bool {
+        Self::count(self.goes_on) != self.before
+    }
 }
 
 /// Sends a signal of a timer to a thread or whoever takes it, and returns when its handler has run.
@@ -45,114 +91,111 @@ pub(crate) fn send(client: Client, number: c_int, value: usize, thread: Option<c
             ),
         };
     }
-    let taker = thread.unwrap_or(process);
-    let mut handles = false;
+    await_handler(process, number);
+    viaduct_turns::let_others_see();
+}
+
+/// Returns when a process that was sent a signal has run its handler, or has it masked: when none
+/// of its threads is to take it or runs, but for the one that calls. A handler may call this: it
+/// needs no memory.
+pub(crate) fn await_handler(process: c_int, number: c_int) {
     for _ in 0..LOOKS_MAX {
-        let Some(status) = Taker::of(taker, number) else {
+        if !is_busy(process, number) {
             return;
-        };
-        if status.is_masked {
-            return;
-        }
-        handles |= !status.has_it;
-        if handles && status.sleeps {
-            break;
         }
         // SAFETY: it has no arguments.
         unsafe { real::sched_yield() };
     }
-    if taker == process {
-        SENT.fetch_add(1, Ordering::Relaxed);
-        if let Some(bell) = bell() {
-            add(bell, 1);
+}
+
+/// Whether a thread of a process, not this one, runs or has this signal to take.
+fn is_busy(process: c_int, number: c_int) -> bool {
+    let mut path = [0_u8; PATH_BYTES];
+    let Some(path) = path_of(&mut path, format_args!("/proc/{process}/task\0")) else {
+        return false;
+    };
+    // SAFETY: the path is a string, the entries have room.
+    unsafe {
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        let folder = libc::open(path.as_ptr(), flags);
+        if folder < 0 {
+            return false;
         }
+        let own = libc::gettid();
+        let mut entries = [0_u8; 4096];
+        let mut is_busy = false;
+        while !is_busy {
+            let room = entries.len();
+            let got = libc::syscall(libc::SYS_getdents64, folder, entries.as_mut_ptr(), room);
+            let Some(mut rest) = usize::try_from(got).ok().and_then(|got| entries.get(..got))
+            else {
+                break;
+            };
+            if rest.is_empty() {
+                break;
+            }
+            // An entry: its number and place, 8 bytes each, its length, 2, its kind, 1, its name.
+            while let Some((entry, behind)) = rest
+                .get(16..18)
+                .map(|length| usize::from(u16::from_ne_bytes([length[0], length[1]])))
+                .filter(|length| *length > 19)
+                .and_then(|length| rest.split_at_checked(length))
+            {
+                rest = behind;
+                let name = CStr::from_bytes_until_nul(&entry[19..]).ok();
+                let thread = name.and_then(|name| name.to_str().ok()?.parse().ok());
+                is_busy |=
+                    thread.is_some_and(|it: c_int| it != own && runs(process, it, number));
+            }
+        }
+        real::close(folder);
+        is_busy
     }
 }
 
-/// What a file has, read without a call of ours, which would give the turn.
-fn contents(path: &str) -> Option<String> {
-    let path = CStr::from_bytes_until_nul(path.as_bytes()).ok()?;
+/// Whether a thread runs or has a signal to take.
+fn runs(process: c_int, thread: c_int, number: c_int) -> bool {
+    let mut path = [0_u8; PATH_BYTES];
     let mut bytes = [0_u8; 4096];
+    let what = format_args!("/proc/{process}/task/{thread}/status\0");
+    let text = path_of(&mut path, what).and_then(|path| contents(path, &mut bytes));
+    let Some(text) = text else { return false };
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.map_or("", str::trim)
+    };
+    let has = |name| {
+        let set = u64::from_str_radix(field(name), 16).unwrap_or(0);
+        set >> (number - 1) & 1 != 0
+    };
+    let takes = (has("SigPnd:") || has("ShdPnd:")) && !has("SigBlk:");
+    match field("State:").as_bytes().first() {
+        Some(b'R') => true,
+        // One that has ended keeps the signal.
+        Some(b'Z' | b'X') => false,
+        _ => takes,
+    }
+}
+
+/// A path, which ends with a zero, in place.
+fn path_of<'a>(room: &'a mut [u8], path: core::fmt::Arguments<'_>) -> Option<&'a CStr> {
+    (&mut *room).write_fmt(path).ok()?;
+    CStr::from_bytes_until_nul(room).ok()
+}
+
+/// The beginning of a file, read without a call of ours, which would give the turn.
+fn contents<'a>(path: &CStr, room: &'a mut [u8]) -> Option<&'a str> {
     // SAFETY: the path is a string, and the bytes have room.
     let length = unsafe {
         let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         if file < 0 {
             return None;
         }
-        let length = real::read(file, bytes.as_mut_ptr().cast(), bytes.len());
+        let length = real::read(file, room.as_mut_ptr().cast(), room.len());
         real::close(file);
         length
     };
-    let bytes = bytes.get(..usize::try_from(length).ok()?)?;
-    Some(String::from_utf8_lossy(bytes).into_owned())
-}
-
-/// The thread that takes a signal.
-struct Taker {
-    sleeps: bool,
-    is_masked: bool,
-    /// The signal waits for it, or for the process.
-    has_it: bool,
-}
-
-impl Taker {
-    fn of(thread: c_int, number: c_int) -> Option<Self> {
-        let text = contents(&format!("/proc/self/task/{thread}/status\0"))?;
-        let field = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name));
-            line.map_or("", str::trim)
-        };
-        let has = |name| {
-            let set = u64::from_str_radix(field(name), 16).unwrap_or(0);
-            set >> (number - 1) & 1 != 0
-        };
-        Some(Self {
-            sleeps: !field("State:").starts_with('R'),
-            is_masked: has("SigBlk:"),
-            has_it: has("SigPnd:") || has("ShdPnd:"),
-        })
-    }
-}
-
-/// An eventfd that is written to when the first thread has taken a signal, so that its waits at
-/// descriptors end. None if the system gives none.
-fn bell() -> Option<c_int> {
-    static BELL: std::sync::OnceLock<c_int> = std::sync::OnceLock::new();
-    // SAFETY: the call takes numbers.
-    let bell =
-        *BELL.get_or_init(|| unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) });
-    (bell >= 0).then_some(bell)
-}
-
-/// A wait of this thread that a signal of a timer ends.
-pub(crate) struct Interruption(Option<u64>);
-
-impl Interruption {
-    /// From here on.
-    pub(crate) fn watch() -> Self {
-        // SAFETY: neither has arguments.
-        let is_first = || unsafe { libc::gettid() == libc::getpid() };
-        let can_be = MAY_SEND.load(Ordering::Relaxed) && is_first();
-        if can_be && let Some(bell) = bell() {
-            drain(bell);
-        }
-        Self(can_be.then(|| SENT.load(Ordering::Relaxed)))
-    }
-
-    /// Whether one can come at all.
-    pub(crate) const fn can_come(&self) -> bool {
-        self.0.is_some()
-    }
-
-    pub(crate) fn has_come(&self) -> bool {
-        self.0
-            .is_some_and(|sent| sent != SENT.load(Ordering::Relaxed))
-    }
-
-    /// Where something is to be read when it has come.
-    pub(crate) fn descriptor(&self) -> Option<c_int> {
-        self.0.and_then(|_| bell())
-    }
+    str::from_utf8(room.get(..usize::try_from(length).ok()?)?).ok()
 }
 
 /// Adds to what an eventfd counts. A closed descriptor takes nothing.

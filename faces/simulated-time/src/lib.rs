@@ -8,11 +8,11 @@
 //! - `hosts`: names of hosts; `sockets`: whom sockets are bound and connected to
 //! - `transfers`: reads and writes that would block; `polls`: waits on many descriptors
 //! - `loops`: loops that make no call; `steps`: what shows that one waits for memory
-//! - `timers`: timers that send signals, call functions or can be read; `interruptions`: those
-//!   signals, and waits that end by them
+//! - `timers`: timers that send signals, call functions or can be read; `handlers`: handlers of
+//!   signals; `interruptions`: waits that end by them
 //! - `threads`: threads, which run one at a time; `locks`: what they wait for
-//! - `processes`: processes that are made, replaced, waited for and ended; `signals`: waits for
-//!   signals
+//! - `processes`: processes that are made, replaced, waited for and ended; `signals`: signals that
+//!   are sent and waited for
 //! - `real`: the functions of the C library
 //!
 //! # What things cost
@@ -25,8 +25,8 @@
 //! - A wait that is not a call by name is not seen, and holds the turn: reads of pipes and sockets
 //!   by the C library's streams, system calls by number, `io_uring`.
 //! - Timers of the time that a program computes (`ITIMER_VIRTUAL`, `ITIMER_PROF`) run in real time.
-//!   A signal of a timer ends sleeps of the first thread and its waits on many descriptors and for
-//!   signals; other waits go on behind its handler.
+//! - A signal that ends a wait does so with EINTR; waits of verbs for events (`ibv_get_cq_event`) go
+//!   on, and so do those for a futex by number.
 //! - Condition variables, barriers and futexes are seen by threads of one process: not those that
 //!   lie in memory of several.
 //! - Programs without a dynamic linker, and those that run with another user's rights, are not
@@ -36,6 +36,7 @@ use viaduct_turns::{NewThread, Table};
 
 pub mod clocks;
 pub mod counter;
+pub mod handlers;
 pub mod hosts;
 mod interruptions;
 pub mod locks;

@@ -18,6 +18,7 @@ use viaduct_turns::{Client, Waited, here};
 
 use crate::clocks::{after, picoseconds};
 use crate::cost;
+use crate::interruptions::Interruption;
 use crate::real::{self, errno, set_errno};
 use crate::threads::{Queues, before_others, deadline};
 
@@ -353,12 +354,12 @@ pub unsafe extern "C" fn pthread_cond_broadcast(condition: *mut pthread_cond_t) 
     unsafe { real::pthread_cond_broadcast(condition) }
 }
 
-/// Tries to take a semaphore, as [`take`] wants it.
+/// Tries to take a semaphore, as [`take`] wants it, in a wait that a signal may end.
 ///
 /// # Safety
 ///
 /// It is one.
-unsafe fn try_semaphore(semaphore: *mut sem_t) -> c_int {
+unsafe fn try_semaphore(semaphore: *mut sem_t, interruption: Interruption) -> c_int {
     let before = errno();
     // SAFETY: the caller's promise.
     let result = unsafe { real::sem_trywait(semaphore) };
@@ -366,6 +367,7 @@ unsafe fn try_semaphore(semaphore: *mut sem_t) -> c_int {
     set_errno(before);
     match (result, error) {
         (0, _) => 0,
+        (_, libc::EAGAIN) if interruption.has_come() => libc::EINTR,
         (_, libc::EAGAIN) => libc::EBUSY,
         (_, error) => error,
     }
@@ -391,8 +393,9 @@ pub unsafe extern "C" fn sem_wait(semaphore: *mut sem_t) -> c_int {
         // SAFETY: the caller's argument.
         return unsafe { real::sem_wait(semaphore) };
     }
+    let interruption = Interruption::unless_restarted();
     // SAFETY: as above.
-    let attempt = || unsafe { try_semaphore(semaphore) };
+    let attempt = || unsafe { try_semaphore(semaphore, interruption) };
     told(take(c"sem_wait", Waited::Anything, None, || 0, attempt))
 }
 
@@ -426,8 +429,9 @@ pub unsafe extern "C" fn sem_clockwait(
         // SAFETY: the caller's arguments.
         return unsafe { real::sem_clockwait(semaphore, clock, time) };
     }
+    let interruption = Interruption::unless_restarted();
     // SAFETY: as above.
-    let attempt = || unsafe { try_semaphore(semaphore) };
+    let attempt = || unsafe { try_semaphore(semaphore, interruption) };
     let what = c"sem_timedwait";
     let real = || 0;
     told(take_until(

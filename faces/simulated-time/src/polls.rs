@@ -3,6 +3,7 @@
 use core::ffi::{CStr, c_int};
 
 use core::ffi::c_short;
+use core::ptr;
 use std::os::fd::RawFd;
 
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
@@ -55,11 +56,13 @@ impl Limit {
 }
 
 /// Has `look`, which says how much is there, look until something is, or the time is up. It looks
-/// at these descriptors, for these events.
+/// at these descriptors, for these events; with a mask of its own for signals, it may be ended by
+/// one that the thread has masked.
 fn wait(
     client: Client,
     what: &CStr,
     limit: Limit,
+    mask: *const sigset_t,
     descriptors: impl FnOnce() -> Vec<(RawFd, c_short)>,
     mut look: impl FnMut() -> c_int,
 ) -> c_int {
@@ -78,11 +81,12 @@ fn wait(
     }
     let deadline = deadline.map(|length| after(client, length));
     let error = errno();
-    let interruption = Interruption::watch();
-    let mut descriptors = descriptors();
-    let bell = interruption.descriptor();
-    descriptors.extend(bell.map(|bell| (bell, libc::POLLIN)));
-    let waited = Waited::Descriptors(&descriptors);
+    let interruption = Interruption::by_any_handler();
+    let descriptors = descriptors();
+    let waited = match mask.is_null() {
+        true => Waited::Descriptors(&descriptors),
+        false => Waited::Anything,
+    };
     let seen = client.foreign(what, waited, deadline, || {
         let seen = look();
         if seen == 0 && interruption.has_come() {
@@ -119,7 +123,7 @@ pub unsafe extern "C" fn poll(entries: *mut pollfd, count: nfds_t, timeout_ms: c
     // SAFETY: the caller's entries.
     let descriptors = || unsafe { descriptors_of(entries, count) };
     let limit = Limit::of_ms(timeout_ms);
-    wait(client, c"poll", limit, descriptors, || {
+    wait(client, c"poll", limit, ptr::null(), descriptors, || {
         // SAFETY: the caller's entries.
         unsafe { real::poll(entries, count, 0) }
     })
@@ -165,7 +169,7 @@ pub unsafe extern "C" fn ppoll(
     let limit = unsafe { Limit::of_timespec(timeout) };
     // SAFETY: the caller's entries.
     let descriptors = || unsafe { descriptors_of(entries, count) };
-    wait(client, c"ppoll", limit, descriptors, || {
+    wait(client, c"ppoll", limit, mask, descriptors, || {
         // SAFETY: the caller's entries and mask.
         unsafe { real::ppoll(entries, count, &raw const now, mask) }
     })
@@ -235,7 +239,7 @@ pub unsafe extern "C" fn select(
     // SAFETY: the caller's sets and length.
     let (sets, limit) = unsafe { (Sets::of([read, write, except]), Limit::of_timeval(timeout)) };
     let descriptors = || sets.descriptors(count);
-    wait(client, c"select", limit, descriptors, || {
+    wait(client, c"select", limit, ptr::null(), descriptors, || {
         sets.restore();
         let mut now = timeval {
             tv_sec: 0,
@@ -271,7 +275,7 @@ pub unsafe extern "C" fn pselect(
         tv_nsec: 0,
     };
     let descriptors = || sets.descriptors(count);
-    wait(client, c"pselect", limit, descriptors, || {
+    wait(client, c"pselect", limit, mask, descriptors, || {
         sets.restore();
         // SAFETY: the caller's sets and mask.
         unsafe { real::pselect(count, read, write, except, &raw const now, mask) }
@@ -291,7 +295,7 @@ pub unsafe extern "C" fn epoll_wait(
     timeout_ms: c_int,
 ) -> c_int {
     // SAFETY: the caller's arguments; no mask leaves the signals as they are.
-    unsafe { epoll_pwait(epoll, events, count, timeout_ms, core::ptr::null()) }
+    unsafe { epoll_pwait(epoll, events, count, timeout_ms, ptr::null()) }
 }
 
 /// In place of the C library's.
@@ -313,7 +317,7 @@ pub unsafe extern "C" fn epoll_pwait(
     };
     let limit = Limit::of_ms(timeout_ms);
     let descriptors = || vec![(epoll, libc::POLLIN)];
-    wait(client, c"epoll_wait", limit, descriptors, || {
+    wait(client, c"epoll_wait", limit, mask, descriptors, || {
         // SAFETY: the caller's room and mask.
         unsafe { real::epoll_pwait(epoll, events, count, 0, mask) }
     })

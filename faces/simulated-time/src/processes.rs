@@ -8,6 +8,7 @@ use libc::{pid_t, rusage, siginfo_t};
 use viaduct_turns::{Client, Waited, here};
 
 use crate::counter;
+use crate::interruptions::Interruption;
 use crate::real::{self, errno, set_errno};
 use crate::transfers::before_call;
 
@@ -184,10 +185,12 @@ unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-/// Returns what `look` finds, when it does not find nothing.
+/// Returns what `look` finds, when it does not find nothing; `failed`, with errno: a signal has
+/// ended that.
 fn wait<R: PartialEq + From<u8> + Copy>(
     client: Client,
     does_not_wait: bool,
+    failed: R,
     mut look: impl FnMut() -> R,
 ) -> R {
     before_call(client);
@@ -195,9 +198,13 @@ fn wait<R: PartialEq + From<u8> + Copy>(
     if seen != R::from(0) || does_not_wait {
         return seen;
     }
+    let interruption = Interruption::unless_restarted();
     let seen = client.foreign(c"wait", Waited::Anything, None, || {
         let seen = look();
-        (seen != R::from(0)).then(|| (seen, errno()))
+        if seen != R::from(0) {
+            return Some((seen, errno()));
+        }
+        interruption.has_come().then_some((failed, libc::EINTR))
     });
     let Some((seen, error)) = seen else {
         return R::from(0);
@@ -222,7 +229,7 @@ pub unsafe extern "C" fn wait4(
         // SAFETY: the caller's arguments.
         return unsafe { real::wait4(pid, status, options, usage) };
     };
-    wait(client, options & libc::WNOHANG != 0, || {
+    wait(client, options & libc::WNOHANG != 0, -1, || {
         // SAFETY: the caller's arguments.
         unsafe { real::wait4(pid, status, options | libc::WNOHANG, usage) }
     })
@@ -279,7 +286,7 @@ pub unsafe extern "C" fn waitid(
     };
     // SAFETY: zeros are such a structure.
     let mut own: siginfo_t = unsafe { core::mem::zeroed() };
-    let result = wait(client, options & libc::WNOHANG != 0, || {
+    let result = wait(client, options & libc::WNOHANG != 0, -1, || {
         // SAFETY: the structure has room. Without a child that has changed, its number stays 0.
         unsafe {
             let result = real::waitid(kind, id, &raw mut own, options | libc::WNOHANG);

@@ -167,6 +167,11 @@ real! {
     ) -> c_int;
     fn sigwaitinfo(set: *const libc::sigset_t, about: *mut libc::siginfo_t) -> c_int;
     fn sigwait(set: *const libc::sigset_t, signal: *mut c_int) -> c_int;
+    fn kill(process: libc::pid_t, number: c_int) -> c_int;
+    fn killpg(group: libc::pid_t, number: c_int) -> c_int;
+    fn tgkill(process: libc::pid_t, thread: libc::pid_t, number: c_int) -> c_int;
+    fn sigqueue(process: libc::pid_t, number: c_int, value: libc::sigval) -> c_int;
+    fn pthread_kill(thread: libc::pthread_t, number: c_int) -> c_int;
 
     fn read(descriptor: c_int, to: *mut c_void, length: usize) -> isize;
     fn readv(descriptor: c_int, parts: *const libc::iovec, count: c_int) -> isize;

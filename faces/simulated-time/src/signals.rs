@@ -1,14 +1,15 @@
-//! Waits for signals.
+//! Signals that are sent and waited for.
 
 use core::ffi::{CStr, c_int};
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use libc::{siginfo_t, sigset_t, timespec};
+use libc::{pid_t, pthread_t, siginfo_t, sigset_t, sigval, timespec};
 use viaduct_turns::{Client, Waited, here};
 
 use crate::clocks::after;
 use crate::counter::without_ours;
+use crate::interruptions::{Interruption, await_handler};
 use crate::polls::Limit;
 use crate::real::{self, errno, set_errno};
 use crate::transfers::before_call;
@@ -17,6 +18,77 @@ static NO_TIME: timespec = timespec {
     tv_sec: 0,
     tv_nsec: 0,
 };
+
+/// Sends a signal by a call that says whether it did, to a process; 0: to several, or none that is
+/// known.
+fn send(number: c_int, process: c_int, send: impl FnOnce() -> c_int) -> c_int {
+    let Some(client) = here() else { return send() };
+    before_call(client);
+    // It may be somebody outside.
+    viaduct_turns::tell_outside();
+    viaduct_turns::show_time(client.now());
+    let result = send();
+    let error = errno();
+    if result == 0 && number != 0 {
+        if process > 0 {
+            await_handler(process, number);
+        }
+        viaduct_turns::let_others_see();
+    }
+    set_errno(error);
+    result
+}
+
+/// In place of the C library's.
+#[unsafe(no_mangle)]
+pub extern "C" fn kill(process: pid_t, number: c_int) -> c_int {
+    // SAFETY: it takes numbers.
+    send(number, process, || unsafe { real::kill(process, number) })
+}
+
+/// In place of the C library's.
+#[unsafe(no_mangle)]
+pub extern "C" fn killpg(group: pid_t, number: c_int) -> c_int {
+    // SAFETY: it takes numbers.
+    send(number, 0, || unsafe { real::killpg(group, number) })
+}
+
+/// In place of the C library's.
+#[unsafe(no_mangle)]
+pub extern "C" fn tgkill(process: pid_t, thread: pid_t, number: c_int) -> c_int {
+    // SAFETY: it takes numbers.
+    send(number, process, || unsafe {
+        real::tgkill(process, thread, number)
+    })
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigqueue(process: pid_t, number: c_int, value: sigval) -> c_int {
+    // SAFETY: the caller's arguments.
+    send(number, process, || unsafe {
+        real::sigqueue(process, number, value)
+    })
+}
+
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_kill(thread: pthread_t, number: c_int) -> c_int {
+    // SAFETY: it has no arguments.
+    let process = unsafe { libc::getpid() };
+    // SAFETY: the caller's arguments.
+    send(number, process, || unsafe {
+        real::pthread_kill(thread, number)
+    })
+}
 
 /// Waits until a handler has run, with these signals masked, or those of the thread if it is null.
 ///
@@ -97,10 +169,14 @@ unsafe fn take(
         Limit::Picoseconds(length) => Some(length),
     };
     before_call(client);
+    let interruption = Interruption::by_any_handler();
     let look = || {
         // SAFETY: the caller's promise.
         let taken = unsafe { real::sigtimedwait(set, about, &raw const NO_TIME) };
-        (taken >= 0 || errno() != libc::EAGAIN).then(|| (taken, errno()))
+        if taken >= 0 || errno() != libc::EAGAIN {
+            return Some((taken, errno()));
+        }
+        interruption.has_come().then_some((-1, libc::EINTR))
     };
     let taken = match (look(), length) {
         (None, Some(0)) => None,

@@ -9,6 +9,7 @@ use libc::{sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 use viaduct_turns::{Client, SOCKET_VARIABLE, Waited, here, host_addresses};
 
 use crate::clocks::after;
+use crate::interruptions::Interruption;
 use crate::real::{self, errno, set_errno};
 use crate::transfers::{before_call, is_nonblocking, tell_at};
 
@@ -255,10 +256,14 @@ fn bind_to_own(client: Client, descriptor: c_int, peer: Internet) {
 /// Connects to a simulated host, when it listens.
 fn connect_host(client: Client, descriptor: c_int, peer: Internet) -> c_int {
     let (address, length) = peer.parts();
+    let interruption = Interruption::unless_restarted();
     let attempt = || {
         // SAFETY: the address lives until the call returns.
         let result = unsafe { real::connect(descriptor, address, length) };
-        (result == 0 || errno() != libc::ECONNREFUSED).then(|| (result, errno()))
+        if result == 0 || errno() != libc::ECONNREFUSED {
+            return Some((result, errno()));
+        }
+        interruption.has_come().then_some((-1, libc::EINTR))
     };
     let is_stream = option(descriptor, libc::SOL_SOCKET, libc::SO_TYPE) == Some(libc::SOCK_STREAM);
     if !is_stream || is_nonblocking(descriptor) {

@@ -191,9 +191,6 @@ fn act(client: Client, means: Means, count: u64) {
 fn set(id: usize, deadline: Option<u64>, interval: u64) {
     if let Some(timer) = timers().set.get_mut(&id) {
         (timer.deadline, timer.interval, timer.overruns) = (deadline, interval, 0);
-        if matches!(timer.means, Means::Signal(..)) {
-            interruptions::expect();
-        }
     }
     watch();
 }

@@ -7,6 +7,7 @@ use viaduct_turns::{Client, Waited, here, tell_outside};
 
 use crate::clocks::{after, picoseconds};
 use crate::cost;
+use crate::interruptions::Interruption;
 use crate::real::{self, errno, set_errno};
 use crate::sockets::{option, send_at_once};
 
@@ -82,23 +83,35 @@ fn limit(client: Client, descriptor: c_int, events: c_short) -> Option<u64> {
 }
 
 /// Returns when a call for these events would not block; false, with errno: it has waited for as
-/// long as the socket says.
+/// long as the socket says, or a signal has ended it.
 fn wait(client: Client, what: &CStr, descriptor: c_int, events: c_short) -> bool {
     if is_ready(descriptor, events) {
         return true;
     }
+    wait_again(client, what, descriptor, events)
+}
+
+/// As [`wait`], where it is known that a call would block.
+fn wait_again(client: Client, what: &CStr, descriptor: c_int, events: c_short) -> bool {
     let error = errno();
     let deadline = limit(client, descriptor, events);
+    let interruption = match deadline {
+        None => Interruption::unless_restarted(),
+        Some(_) => Interruption::by_any_handler(),
+    };
     let waited = [(descriptor, events)];
-    let is_there = client.foreign(what, Waited::Descriptors(&waited), deadline, || {
-        is_ready(descriptor, events).then_some(())
+    let ended = client.foreign(what, Waited::Descriptors(&waited), deadline, || {
+        if is_ready(descriptor, events) {
+            return Some(true);
+        }
+        interruption.has_come().then_some(false)
     });
-    set_errno(if is_there.is_some() {
-        error
-    } else {
-        libc::EAGAIN
+    set_errno(match ended {
+        Some(true) => error,
+        Some(false) => libc::EINTR,
+        None => libc::EAGAIN,
     });
-    is_there.is_some()
+    ended == Some(true)
 }
 
 /// Before a call of ours that could block: true, it would not, or shall not.
@@ -496,7 +509,7 @@ unsafe fn send_all(
             unsafe { real::sendmsg(descriptor, &raw const message, flags | libc::MSG_DONTWAIT) };
         if put < 0 {
             let would_wait = matches!(errno(), libc::EAGAIN);
-            if would_wait && wait_to_send(client, what, descriptor) {
+            if would_wait && wait_again(client, what, descriptor, libc::POLLOUT) {
                 continue;
             }
             return if had > 0 { had as isize } else { put };
@@ -520,16 +533,3 @@ unsafe fn send_all(
     }
 }
 
-/// As [`wait`], for a socket that has just said that it takes nothing: what it takes next may be
-/// more than what it says to a poll.
-fn wait_to_send(client: Client, what: &CStr, descriptor: c_int) -> bool {
-    let deadline = limit(client, descriptor, libc::POLLOUT);
-    let waited = [(descriptor, libc::POLLOUT)];
-    let is_there = client.foreign(what, Waited::Descriptors(&waited), deadline, || {
-        is_ready(descriptor, libc::POLLOUT).then_some(())
-    });
-    if is_there.is_none() {
-        set_errno(libc::EAGAIN);
-    }
-    is_there.is_some()
-}

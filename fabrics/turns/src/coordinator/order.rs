@@ -292,6 +292,31 @@ impl Order {
         }
     }
 
+    /// The handler of a signal has run in a thread that waits, at `at`: it wakes, tries again or
+    /// looks again. One that waits for an answer of the world goes on with that.
+    pub(super) fn interrupt(&mut self, thread: Thread, at: u64) {
+        let Some(mut pending) = self.threads.remove(&thread) else {
+            return;
+        };
+        self.leave(thread, &pending);
+        let at = at.max(pending.clock);
+        match (pending.wait, pending.steps.back_mut()) {
+            (Wait::Nothing, Some((when, Step::Resume))) => *when = at.min(*when),
+            (Wait::Memory, _) => {
+                pending.wait = Wait::Nothing;
+                pending.steps.push_back((at, Step::Resume));
+            }
+            _ => {}
+        }
+        let wait = pending.wait;
+        let (clock, tries) = (pending.clock, pending.steps.is_empty());
+        self.threads.insert(thread, pending);
+        self.enter(thread);
+        if matches!(wait, Wait::Foreign { .. }) && tries {
+            self.due.insert(Key { at: clock, thread });
+        }
+    }
+
     /// Takes a thread that waits for what is written into memory, with its clock.
     pub(super) fn take_looking(&mut self, thread: Thread) -> Option<u64> {
         self.take_foreign(thread).map(|(clock, _)| clock)
@@ -402,6 +427,40 @@ mod tests {
         let again = order.to_try_blindly(None).unwrap();
         assert_eq!(again.thread, second);
         assert_eq!(order.to_try_blindly(Some(again)).unwrap().thread, first);
+    }
+
+    #[test]
+    fn a_signal_wakes_who_sleeps_and_has_others_try_again() {
+        let mut order = Order::default();
+        let (asleep, at_socket, looking) = (thread(0, 0, 0), thread(1, 1, 0), thread(2, 2, 0));
+        order.put(asleep, 10, resume(900), Wait::Nothing, None);
+        order.interrupt(asleep, 50);
+        assert_eq!(order.first().map(|key| key.at), Some(50));
+        // Not before its own clock, and not after the end of its sleep.
+        order.interrupt(asleep, 5);
+        assert_eq!(order.first().map(|key| key.at), Some(10));
+        order.interrupt(asleep, 5000);
+        let (key, due) = order.take_first().unwrap();
+        assert!(key.at == 10 && matches!(due, Due::Step(Step::Resume)));
+        order.put(
+            at_socket,
+            20,
+            VecDeque::new(),
+            order.tried(Real::Descriptors),
+            Some(800),
+        );
+        assert!(order.to_try().is_none());
+        order.interrupt(at_socket, 60);
+        assert_eq!(order.to_try().unwrap().thread, at_socket);
+        assert_eq!(order.take_foreign(at_socket), Some((20, Some(800))));
+        order.put(looking, 30, VecDeque::new(), Wait::Memory, None);
+        order.interrupt(looking, 70);
+        assert_eq!(order.first().map(|key| key.at), Some(70));
+        assert!(order.looking(None).is_none());
+        order.remove(looking);
+        order.put(asleep, 10, VecDeque::new(), Wait::World, None);
+        order.interrupt(asleep, 90);
+        assert!(order.first().is_none() && order.answer(asleep, 95, Vec::new()));
     }
 
     #[test]

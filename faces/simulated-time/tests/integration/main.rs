@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
 mod computing;
+mod interrupted;
 mod map;
 mod programs;
 mod run;

@@ -139,11 +139,11 @@ fn waits_on_many_descriptors_and_for_children() {
 
 #[test]
 fn waits_for_signals() {
-    // A child's 20 us and its call; a time that is up with the call and a clock read.
+    // A child's 20 us and its calls; a time that is up with the call and a clock read.
     let wanted = "suspended 20200\n\
-                  waited 20200\n\
+                  waited 20400\n\
                   in vain 3225\n\
-                  paused 20200\n\
+                  paused 20400\n\
                   a shell 1";
     assert_eq!(alone(&["signals"]), wanted);
 }
