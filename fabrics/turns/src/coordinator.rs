@@ -405,12 +405,14 @@ impl Run<'_> {
             }
             let target = first.map_or(u64::MAX, |key| key.at);
             if target > self.now {
+                // Whoever looks finds all that those outside have to tell, and not as much as they
+                // happen to have told.
+                if self.has_outside_done() {
+                    continue;
+                }
                 self.look_at_descriptors();
                 if let Some(key) = self.order.to_try() {
                     self.retry(key)?;
-                    continue;
-                }
-                if self.has_outside_done() {
                     continue;
                 }
             }

@@ -50,6 +50,8 @@
 //!
 //! - The turn passes by futexes in shared memory. All clients and the coordinator share one core
 //!   ([`pin_to_one_core`]): a switch there costs 2.4 us, and 22 us between two.
+//! - Whoever starts clients has them lie at the same addresses in each run ([`fix_addresses`]): Open
+//!   MPI sends the messages of its collectives in another order where they do not.
 //! - The memory of a process is shared with the coordinator alone. What is read there is read once
 //!   and checked; a client that breaks the rules is killed, and the others go on. One page is
 //!   shared by all, the bell: who writes nonsense there delays others, and that is all.
@@ -81,6 +83,26 @@ pub use seat::{MESSAGE_BYTES_MAX, TIME_MAX};
 pub use table::{Table, symbol};
 pub use waited::Waited;
 pub use world::{Outcome, Process, Thread, World};
+
+/// Has programs that this thread starts from here on, and those that they start, lie at the same
+/// addresses each time: some do things in the order of addresses, or spread them by these.
+///
+/// # Errors
+///
+/// What the system says: in some containers it does not allow that.
+pub fn fix_addresses() -> std::io::Result<()> {
+    /// Says what is set and changes nothing.
+    const ASK: libc::c_ulong = 0xffff_ffff;
+    let set = |persona| {
+        // SAFETY: it takes a number.
+        let before = unsafe { libc::personality(persona) };
+        match u64::try_from(before) {
+            Ok(before) => Ok(before),
+            Err(_) => Err(std::io::Error::last_os_error()),
+        }
+    };
+    set(set(ASK)? | libc::ADDR_NO_RANDOMIZE as libc::c_ulong).map(|_| ())
+}
 
 /// Has this thread, and what it starts from here on, run on the core that it is on.
 ///

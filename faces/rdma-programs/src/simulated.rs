@@ -50,6 +50,8 @@ struct Written {
     like: Option<Like>,
     #[serde(default)]
     numbers_processes: bool,
+    #[serde(default)]
+    is_long: bool,
     package: Option<String>,
     input: Option<String>,
     output: Option<String>,
@@ -163,7 +165,7 @@ pub(crate) fn all() -> Result<Vec<Row>, String> {
                 beside: written.beside.clone(),
                 like: written.like.clone(),
                 numbers_processes: written.numbers_processes,
-                is_short: place < SHORT && written.package.is_none(),
+                is_short: place < SHORT && written.package.is_none() && !written.is_long,
                 package: written.package.clone(),
                 input: written.input.clone(),
                 output: written.output.clone(),

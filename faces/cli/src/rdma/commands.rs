@@ -18,7 +18,7 @@ use viaduct_programs::config::SimulationConfig;
 use viaduct_rdma::DEVICES_MAX;
 use viaduct_turns::hosts::Claim;
 use viaduct_turns::{
-    Coordinator, HOST_VARIABLE, RunError, SOCKET_VARIABLE, Stopper, pin_to_one_core,
+    Coordinator, HOST_VARIABLE, RunError, SOCKET_VARIABLE, Stopper, fix_addresses, pin_to_one_core,
 };
 
 use super::environment::Environment;
@@ -125,6 +125,8 @@ impl<'a> Commands<'a> {
         coordinator.set_addresses(addresses);
         // Where the system does not let us, switches take longer, and that is all.
         let _ = pin_to_one_core();
+        // As above, programs that follow addresses differ from run to run: digests tell.
+        let _ = fix_addresses();
         let mut children = Children::of(audience);
         for (host, program) in (0..).zip(&self.programs) {
             let mut command = Command::new(&program.words[0]);

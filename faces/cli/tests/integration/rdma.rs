@@ -540,6 +540,24 @@ fn runs_at_the_same_time_have_other_addresses() {
 }
 
 #[test]
+fn programs_and_what_they_start_lie_at_the_same_addresses() {
+    let folder = simulated_folder();
+    // Where the heap begins, which the system chooses at random otherwise.
+    let heap = "sh -c 'grep heap /proc/self/maps | cut -d- -f1'";
+    let run = || {
+        let on = ["rdma", "--on", "sim:rnic-gen5", "--", "sh", "-c", heap];
+        let (printed, code, said) = ended(&folder, &on);
+        assert_eq!(code, Some(0), "{said}");
+        printed
+    };
+    let first = run();
+    assert!(first.starts_with("host0: 55555"), "{first}");
+    for _ in 0..3 {
+        assert_eq!(run(), first);
+    }
+}
+
+#[test]
 fn a_digest_that_was_expected_decides_how_a_run_ends() {
     let folder = simulated_folder();
     let expecting = |digest: &str, program: &str| {
