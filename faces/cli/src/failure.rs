@@ -73,6 +73,14 @@ impl Failure {
         }
     }
 
+    /// What is wrong, without advice.
+    pub(crate) fn title(&self) -> String {
+        match self {
+            Self::Scenario(diagnostics) => diagnostics.render(false),
+            Self::Broken { title, .. } | Self::Other { title, .. } => title.clone(),
+        }
+    }
+
     /// The exit code that goes with it.
     pub(crate) const fn exit(&self) -> Exit {
         match self {

@@ -144,8 +144,7 @@ fn is_busy(process: c_int, number: c_int) -> bool {
                 rest = behind;
                 let name = CStr::from_bytes_until_nul(&entry[19..]).ok();
                 let thread = name.and_then(|name| name.to_str().ok()?.parse().ok());
-                is_busy |=
-                    thread.is_some_and(|it: c_int| it != own && runs(process, it, number));
+                is_busy |= thread.is_some_and(|it: c_int| it != own && runs(process, it, number));
             }
         }
         real::close(folder);

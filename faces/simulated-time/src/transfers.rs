@@ -532,4 +532,3 @@ unsafe fn send_all(
         part.iov_len -= left;
     }
 }
-

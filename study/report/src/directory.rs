@@ -5,6 +5,7 @@
 //!   scenario.toml      the resolved scenario: every key with its value; of a sweep
 //!                      scenario-0.toml, scenario-1.toml, ... one a cell
 //!   programs.json      in its place: the programs that ran, and on which simulated hosts
+//!   output.txt         of such a run: what each host's program printed
 //!   summary.json       the study's object, as `--json` prints it
 //!   messages.parquet   links.parquet   series.parquet   latency.parquet   ranks.parquet
 //!   report.html        the results, for a browser
@@ -31,10 +32,15 @@ pub const REPORT_FILE: &str = "report.html";
 /// What was run, in the directory of a run of programs.
 pub const PROGRAMS_FILE: &str = "programs.json";
 
+/// What programs printed, in the directory of a run of programs.
+const OUTPUT_FILE: &str = "output.txt";
+
 /// A place where a run directory can be written; asked for before the run, used after it.
 #[derive(Debug)]
 pub struct RunDirectory {
     path: PathBuf,
+    /// What programs printed, of a run of programs.
+    output: Option<Vec<u8>>,
 }
 
 /// Why a run directory cannot be written.
@@ -142,6 +148,7 @@ impl RunDirectory {
     ) -> Result<Self, DirectoryError> {
         let directory = Self {
             path: path.to_owned(),
+            output: None,
         };
         directory.check_replaceable()?;
         if !forced {
@@ -194,6 +201,11 @@ impl RunDirectory {
         Err(DirectoryError::OtherSettings { path, study, what })
     }
 
+    /// Has it hold what programs printed, too.
+    pub fn keep_output(&mut self, output: Vec<u8>) {
+        self.output = Some(output);
+    }
+
     /// Where it will be.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -216,6 +228,10 @@ impl RunDirectory {
         let partial = self.beside("partial")?;
         let written = fs::create_dir(&partial)
             .and_then(|()| write_files(&partial, source, outcome, results, page))
+            .and_then(|()| match &self.output {
+                Some(output) => fs::write(partial.join(OUTPUT_FILE), output),
+                None => Ok(()),
+            })
             .and_then(|()| self.replace_by(&partial));
         written.map_err(|source| {
             // The error of the write is the one to tell.
@@ -307,7 +323,7 @@ fn is_run_file(name: &str) -> bool {
         .and_then(|rest| rest.strip_suffix(".toml"));
     matches!(
         name,
-        "scenario.toml" | "summary.json" | PROGRAMS_FILE | REPORT_FILE
+        "scenario.toml" | "summary.json" | PROGRAMS_FILE | OUTPUT_FILE | REPORT_FILE
     ) || cell.is_some_and(is_number)
         || name.strip_suffix(".parquet").is_some_and(is_table)
 }

@@ -1,13 +1,14 @@
 //! Commands on simulated hosts: their processes, and their output.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -52,6 +53,7 @@ pub(super) struct Commands<'a> {
     computing_ps_per_ns: u64,
     environment: Environment,
     interrupt: &'a Interrupt,
+    output: Output,
 }
 
 /// Who reads what commands print.
@@ -65,13 +67,15 @@ pub(super) enum Audience {
 
 /// How commands ended.
 pub(super) enum Ended {
-    /// All of them, by this simulated time, picoseconds, and with this exit code; so much was not
-    /// as it should be, which was told.
+    /// All of them, by this simulated time, picoseconds; which of them failed first, with the exit
+    /// code; what was not as it should be, which was told.
     Whole {
         time: u64,
-        code: i32,
-        notices: usize,
+        failed: Option<(i32, String)>,
+        notices: Vec<String>,
     },
+    /// Nothing could go on any more.
+    Broken(Failure),
     /// The user stopped them.
     Stopped,
 }
@@ -104,7 +108,13 @@ impl<'a> Commands<'a> {
             computing_ps_per_ns: (order.computing_scale.unwrap_or(0.0) * 1000.0).round() as u64,
             environment,
             interrupt,
+            output: Output::default(),
         })
+    }
+
+    /// What they have printed to the user so far, host by host.
+    pub(super) fn output(&self) -> Vec<u8> {
+        self.output.of_all()
     }
 
     /// Starts them, and lets them run to their end.
@@ -127,7 +137,7 @@ impl<'a> Commands<'a> {
         let _ = pin_to_one_core();
         // As above, programs that follow addresses differ from run to run: digests tell.
         let _ = fix_addresses();
-        let mut children = Children::of(audience);
+        let mut children = Children::of(audience, self.output.clone());
         for (host, program) in (0..).zip(&self.programs) {
             let mut command = Command::new(&program.words[0]);
             command.args(&program.words[1..]);
@@ -153,15 +163,17 @@ impl<'a> Commands<'a> {
         let ended = coordinator.run(&mut clients);
         stopping.end();
         drop(folder);
-        let broken = |why: String| Failure::Broken {
-            title: format!("{}: {why}", self.name),
-            help: None,
+        let broken = |why: String| {
+            Ok(Ended::Broken(Failure::Broken {
+                title: format!("{}: {why}", self.name),
+                help: None,
+            }))
         };
         let ended = match ended {
             Ok(ended) => ended,
             Err(RunError::Stopped) => return Ok(Ended::Stopped),
-            Err(RunError::Missing(come)) => return Err(self.missing(come)),
-            Err(error) => return Err(broken(error.to_string())),
+            Err(RunError::Missing(come)) => return Ok(Ended::Broken(self.missing(come))),
+            Err(error) => return broken(error.to_string()),
         };
         let statuses = children.wait();
         if audience == Audience::User {
@@ -170,16 +182,21 @@ impl<'a> Commands<'a> {
             }
         }
         if let Some(failure) = clients.failure() {
-            return Err(broken(failure.to_string()));
+            return broken(failure.to_string());
         }
-        let code = code_of(&statuses, audience);
-        if code == 0 && self.ranks.is_some_and(|ranks| ended.processes < ranks) {
-            return Err(self.missing(ended.processes));
+        let failed = first_failed(&statuses);
+        if audience == Audience::User
+            && let Some((_, failed)) = &failed
+        {
+            output::message("warning", failed, None);
+        }
+        if failed.is_none() && self.ranks.is_some_and(|ranks| ended.processes < ranks) {
+            return Ok(Ended::Broken(self.missing(ended.processes)));
         }
         Ok(Ended::Whole {
             time: ended.time,
-            code,
-            notices: ended.notices.len(),
+            failed,
+            notices: ended.notices,
         })
     }
 
@@ -203,20 +220,44 @@ impl<'a> Commands<'a> {
     }
 }
 
-/// The exit code of the first that failed, as a shell says it: of a signal 128 and its number.
-fn code_of(statuses: &[(Option<u32>, ExitStatus)], audience: Audience) -> i32 {
-    let failed = statuses.iter().find(|(_, status)| !status.success());
-    let Some((host, status)) = failed else {
-        return 0;
-    };
-    if audience == Audience::User {
-        let who = host.map_or_else(|| "the command".to_owned(), |host| format!("host{host}"));
-        output::message("warning", &format!("{who} ended with {status}"), None);
-    }
+/// The exit code of the first that failed, as a shell says it: of a signal 128 and its number; and
+/// how it ended.
+fn first_failed(statuses: &[(Option<u32>, ExitStatus)]) -> Option<(i32, String)> {
+    let (host, status) = statuses.iter().find(|(_, status)| !status.success())?;
+    let who = host.map_or_else(|| "the command".to_owned(), |host| format!("host{host}"));
     let code = status
         .code()
         .or_else(|| status.signal().map(|signal| 128 + signal));
-    code.unwrap_or(1)
+    Some((code.unwrap_or(1), format!("{who} ended with {status}")))
+}
+
+/// Bytes of a host's lines that are kept; what is printed after those is only shown.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+
+/// What programs have printed, of each host.
+#[derive(Clone, Debug, Default)]
+struct Output(Arc<Mutex<BTreeMap<Option<u32>, Vec<u8>>>>);
+
+impl Output {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Option<u32>, Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, host: Option<u32>, line: &[u8]) {
+        let mut lines = self.lock();
+        let kept = lines.entry(host).or_default();
+        if kept.len() < OUTPUT_BYTES_MAX && kept.len() + line.len() >= OUTPUT_BYTES_MAX {
+            kept.extend_from_slice(b"... more was printed\n");
+            kept.resize(kept.len().max(OUTPUT_BYTES_MAX), b' ');
+        }
+        if kept.len() < OUTPUT_BYTES_MAX {
+            kept.extend_from_slice(line);
+        }
+    }
+
+    fn of_all(&self) -> Vec<u8> {
+        self.lock().values().flatten().copied().collect()
+    }
 }
 
 /// Where clients find the coordinator, until this is dropped.
@@ -244,14 +285,16 @@ struct Children {
     running: Vec<(Child, Option<u32>)>,
     copying: Vec<JoinHandle<()>>,
     audience: Audience,
+    output: Output,
 }
 
 impl Children {
-    const fn of(audience: Audience) -> Self {
+    const fn of(audience: Audience, output: Output) -> Self {
         Self {
             running: Vec::new(),
             copying: Vec::new(),
             audience,
+            output,
         }
     }
 
@@ -266,19 +309,23 @@ impl Children {
         if !is_heard {
             command.stdin(Stdio::null());
             command.stdout(Stdio::null()).stderr(Stdio::null());
-        } else if host.is_some() {
+        } else {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
         let mut child = command
             .spawn()
             .map_err(|error| cannot_start(program, &error))?;
-        if let Some(host) = host {
-            let streams = (child.stdout.take(), child.stderr.take());
-            self.copying
-                .extend(streams.0.map(|from| copy(from, std::io::stdout(), host)));
-            self.copying
-                .extend(streams.1.map(|from| copy(from, std::io::stderr(), host)));
-        }
+        let streams = (child.stdout.take(), child.stderr.take());
+        let kept = || self.output.clone();
+        let copying = [
+            streams
+                .0
+                .map(|from| copy(from, std::io::stdout(), host, kept())),
+            streams
+                .1
+                .map(|from| copy(from, std::io::stderr(), host, kept())),
+        ];
+        self.copying.extend(copying.into_iter().flatten());
         let number = child.id();
         self.running.push((child, host));
         Ok(number)
@@ -334,11 +381,12 @@ fn within(limit: Duration, mut is_true: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Copies lines, each with its host's name in front.
+/// Copies lines, each with its host's name in front, and keeps them.
 fn copy(
     from: impl Read + Send + 'static,
     mut to: impl Write + Send + 'static,
-    host: u32,
+    host: Option<u32>,
+    output: Output,
 ) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut lines = BufReader::new(from);
@@ -350,8 +398,10 @@ fn copy(
             if line.last() != Some(&b'\n') {
                 line.push(b'\n');
             }
-            let mut labelled = format!("host{host}: ").into_bytes();
+            let label = host.map_or_else(String::new, |host| format!("host{host}: "));
+            let mut labelled = label.into_bytes();
             labelled.append(&mut line);
+            output.keep(host, &labelled);
             // Whoever reads may have gone.
             let _ = to.write_all(&labelled).and_then(|()| to.flush());
         }

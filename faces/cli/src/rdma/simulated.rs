@@ -13,7 +13,7 @@ use viaduct_measure::busiest;
 use viaduct_programs::Simulation;
 use viaduct_report::{
     CellOutcome, Cost, Published, REPORT_FILE, RunDirectory, RunIdentity, Source, StudyOutcome,
-    Summary,
+    Summary, WarningSummary,
 };
 
 use super::RdmaArguments;
@@ -185,11 +185,9 @@ pub(super) fn run(name: &str, arguments: &RdmaArguments) -> Result<Exit, Failure
     };
     let expected = given.expect.as_ref();
     let expected = expected.map(|Digest(digest)| (digest.as_str(), "was expected"));
-    finish(
-        &carry_out(&order, &commands, &wanted)?,
-        expected,
-        given.strict,
-    )
+    let outcome = carry_out(&order, &commands, &wanted)?;
+    let exit = judge(&outcome, expected, given.strict);
+    Ok(outcome.end(exit))
 }
 
 /// Runs the commands of a run directory again, and compares digests.
@@ -215,14 +213,14 @@ pub(super) fn rerun(order: &Order, arguments: &RerunArguments) -> Result<Exit, F
         Some(_) => "in the directory: computing was measured, which is another in each run",
         None => "in the directory",
     };
-    let exit = finish(&outcome, Some((&former.digest, place)), false)?;
+    let exit = judge(&outcome, Some((&former.digest, place)), false);
     if exit == Exit::Fine {
         output::result(&format!(
             "\n  rerun    the same digest, {}\n",
             former.digest
         ))?;
     }
-    Ok(exit)
+    Ok(outcome.end(exit))
 }
 
 /// Says no to what has no meaning on simulated hosts.
@@ -290,7 +288,7 @@ fn carry_out(
         seeds: &seeds,
     };
     wanted.inspection.prepare()?;
-    let directory = wanted
+    let mut directory = wanted
         .out
         .map(|path| prepare(path, identity, wanted.force))
         .transpose()?;
@@ -303,21 +301,35 @@ fn carry_out(
     if let Some(selection) = wanted.inspection.selection() {
         simulation.record(selection);
     }
-    let Ended::Whole {
-        time,
-        code,
-        notices,
-    } = commands.run(&mut simulation, Audience::User)?
-    else {
-        return Ok(Outcome::Stopped);
-    };
+    let ended = commands.run(&mut simulation, Audience::User)?;
     let account = Account::of(&simulation, started.elapsed().as_secs_f64());
     let messages = simulation.counts().messages;
     drop(simulation);
+    let mut summary = account.summary(&name);
+    if let Some(directory) = &mut directory {
+        directory.keep_output(commands.output());
+    }
+    let (time, failed, notices) = match ended {
+        Ended::Whole {
+            time,
+            failed,
+            notices,
+        } => (time, failed, notices),
+        Ended::Stopped => return Ok(Outcome::Stopped),
+        Ended::Broken(failure) => {
+            if let Some(directory) = &directory {
+                summary.warnings.push(warning(&failure.title()));
+                leave(directory, order, &account, summary)?;
+                output::note(&format!("  data     {}/\n", directory.path().display()));
+            }
+            return Err(failure);
+        }
+    };
     if let Some(violation) = account.violation() {
         return Err(inspection::broken(violation));
     }
-    let summary = account.summary(&name);
+    let told = failed.iter().map(|(_, how)| how).chain(&notices);
+    summary.warnings.extend(told.map(|text| warning(text)));
     let digest = summary.digest.clone();
     output::note(&format!(
         "{}: {:.3} us of simulated time, {messages} messages, digest {digest}{}\n",
@@ -358,8 +370,8 @@ fn carry_out(
     output::result(&said)?;
     Ok(Outcome::Ran {
         digest,
-        code,
-        notices,
+        code: failed.map_or(0, |(code, _)| code),
+        notices: notices.len(),
     })
 }
 
@@ -373,11 +385,9 @@ fn look(
     interrupt: &Interrupt,
 ) -> Result<String, Failure> {
     let failed = RefCell::new(None);
-    let repeat = |simulation: &mut Simulation| {
-        let ran = commands.run(simulation, Audience::Nobody);
-        if let Err(failure) = ran {
-            failed.replace(Some(failure));
-        }
+    let repeat = |simulation: &mut Simulation| match commands.run(simulation, Audience::Nobody) {
+        Ok(Ended::Broken(failure)) | Err(failure) => drop(failed.replace(Some(failure))),
+        Ok(Ended::Whole { .. } | Ended::Stopped) => {}
     };
     let looked = LookedAt {
         hosts,
@@ -386,6 +396,14 @@ fn look(
     };
     let said = inspection.look(&looked, Some(account), interrupt, false);
     failed.take().map_or(said, Err)
+}
+
+/// What the page and the summary say of what went wrong.
+fn warning(text: &str) -> WarningSummary {
+    WarningSummary {
+        text: text.to_owned(),
+        help: None,
+    }
 }
 
 /// Leaves a run directory.
@@ -416,21 +434,26 @@ fn leave(
         .map_err(Failure::plain)
 }
 
-/// Compares the digest, and decides how the command ends.
-fn finish(
-    outcome: &Outcome,
-    expected: Option<(&str, &str)>,
-    is_strict: bool,
-) -> Result<Exit, Failure> {
+impl Outcome {
+    /// Ends with the exit code of the programs, if one failed; else with this one.
+    fn end(&self, exit: Exit) -> Exit {
+        match *self {
+            // As a shell says it.
+            Self::Ran { code, .. } if code != 0 => process::exit(code),
+            _ => exit,
+        }
+    }
+}
+
+/// Compares the digest, and says how the command ends if all programs went well.
+fn judge(outcome: &Outcome, expected: Option<(&str, &str)>, is_strict: bool) -> Exit {
     let Outcome::Ran {
-        digest,
-        code,
-        notices,
+        digest, notices, ..
     } = outcome
     else {
-        return Ok(Exit::Interrupted);
+        return Exit::Interrupted;
     };
-    let exit = match expected {
+    match expected {
         Some((expected, place)) if expected != digest => {
             let title = format!("digest {digest}, and {expected} {place}");
             let help = "the programs, their files, the model or the study differ; or a warning \
@@ -444,11 +467,6 @@ fn finish(
             Exit::AssumptionBroke
         }
         _ => Exit::Fine,
-    };
-    match *code {
-        0 => Ok(exit),
-        // As a shell says it.
-        code => process::exit(code),
     }
 }
 

@@ -431,6 +431,49 @@ fn a_run_on_simulated_hosts_leaves_a_directory_that_runs_again() {
 }
 
 #[test]
+fn a_run_whose_programs_fail_leaves_its_directory_too() {
+    let folder = simulated_folder();
+    let on = ["rdma", "--on", "sim:rnic-gen5"];
+    let script = "echo one; echo two >&2; exit 3";
+    let words = [
+        "--out", "left", "--", "echo", "well", ":", "sh", "-c", script,
+    ];
+    let (printed, code, said) = ended(&folder, &[&on[..], &words].concat());
+    let how = "host1 ended with exit status: 3";
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains(&format!("warning: {how}\n")), "{said}");
+    assert!(printed.contains("  data     left/\n"), "{printed}");
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let mut lines: Vec<String> = read("left/output.txt").lines().map(str::to_owned).collect();
+    assert_eq!(lines[0], "host0: well");
+    lines.sort();
+    assert_eq!(lines[1..], ["host1: one", "host1: two"]);
+    for name in ["left/report.html", "left/summary.json"] {
+        assert!(read(name).contains(how), "{name}");
+    }
+    // It is run again, and ends as it did.
+    let (printed, code, said) = ended(&folder, &["rerun", "left"]);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(
+        printed.contains("  rerun    the same digest, "),
+        "{printed}"
+    );
+
+    // One in which nothing could go on.
+    let words = ["--hosts", "2", "--out", "broken", "--", "echo", "alone"];
+    let (_, code, said) = ended(&folder, &[&on[..], &words].concat());
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("  data     broken/\n"), "{said}");
+    let how = "0 of 2 programs take part";
+    assert!(
+        read("broken/report.html").contains(how) && said.contains(how),
+        "{said}"
+    );
+    assert_eq!(read("broken/output.txt"), "alone\n");
+    assert_eq!(ended(&folder, &["rerun", "broken"]).1, Some(2));
+}
+
+#[test]
 fn a_command_that_starts_too_few_programs_fails() {
     let folder = simulated_folder();
     let start = |program: &str| {
