@@ -40,7 +40,7 @@
 //!
 //! A signal may have its handler run in a thread that waits for its turn. The handler says so
 //! ([`interrupt`]), and who sends signals gives the turn behind that ([`let_others_see`]): a sleep
-//! is then over, and a wait for something real tries again.
+//! is over then, and a wait for something real tries again.
 //!
 //! A thread that looks at memory in a loop makes no call at all. Whoever finds that out from
 //! outside of it, by a timer of the system, has it give the turn ([`await_memory`]) until something
@@ -50,8 +50,8 @@
 //!
 //! - The turn passes by futexes in shared memory. All clients and the coordinator share one core
 //!   ([`pin_to_one_core`]): a switch there costs 2.4 us, and 22 us between two.
-//! - Whoever starts clients has them lie at the same addresses in each run ([`fix_addresses`]): Open
-//!   MPI sends the messages of its collectives in another order where they do not.
+//! - Whoever starts clients has them lie at the same addresses in each run ([`fix_addresses`]):
+//!   those of Open MPI differ where they do not.
 //! - The memory of a process is shared with the coordinator alone. What is read there is read once
 //!   and checked; a client that breaks the rules is killed, and the others go on. One page is
 //!   shared by all, the bell: who writes nonsense there delays others, and that is all.

@@ -25,8 +25,8 @@
 //! - A wait that is not a call by name is not seen, and holds the turn: reads of pipes and sockets
 //!   by the C library's streams, system calls by number, `io_uring`.
 //! - Timers of the time that a program computes (`ITIMER_VIRTUAL`, `ITIMER_PROF`) run in real time.
-//! - A signal that ends a wait does so with EINTR; waits of verbs for events (`ibv_get_cq_event`) go
-//!   on, and so do those for a futex by number.
+//! - Signals end waits, but not those of verbs for events (`ibv_get_cq_event`), nor those for a
+//!   futex by number.
 //! - Condition variables, barriers and futexes are seen by threads of one process: not those that
 //!   lie in memory of several.
 //! - Programs without a dynamic linker, and those that run with another user's rights, are not
