@@ -30,6 +30,26 @@ fn patience() -> Duration {
 /// How long it is waited for one that must not come.
 const SILENCE: Duration = Duration::from_millis(30);
 
+/// Words of a page.
+const PAGE_WORDS: usize = 512;
+
+/// A page, where pages begin: fabrics may share whole ones.
+#[derive(Clone, Copy)]
+#[repr(C, align(4096))]
+struct Page([u64; PAGE_WORDS]);
+
+/// The words of pages that follow each other.
+fn words_of(pages: &[Page]) -> &[u64] {
+    // SAFETY: a page is its words, and nothing else.
+    unsafe { std::slice::from_raw_parts(pages.as_ptr().cast(), pages.len() * PAGE_WORDS) }
+}
+
+/// The same to write.
+fn words_of_mut(pages: &mut [Page]) -> &mut [u64] {
+    // SAFETY: as above.
+    unsafe { std::slice::from_raw_parts_mut(pages.as_mut_ptr().cast(), pages.len() * PAGE_WORDS) }
+}
+
 /// The objects of one side.
 pub(crate) struct Objects {
     context: Context,
@@ -39,7 +59,7 @@ pub(crate) struct Objects {
     receive_queue: CompletionQueue,
     shared: Option<SharedReceiveQueue>,
     pairs: Vec<QueuePair>,
-    memory: Vec<u64>,
+    memory: Vec<Page>,
     regions: Vec<MemoryRegion>,
     address: AddressHandle,
 }
@@ -65,7 +85,7 @@ impl Objects {
             ..options
         };
         let receive_queue = context.create_completion_queue(&options)?;
-        let memory = vec![0_u64; WORDS];
+        let memory = vec![Page([0; PAGE_WORDS]); WORDS / PAGE_WORDS];
         let mut route = AddressAttributes {
             is_global: true,
             port: 1,
@@ -250,11 +270,12 @@ impl Objects {
             "poll-send" => self.poll(&self.send_queue, n[0] != 0),
             "poll-receive" => self.poll(&self.receive_queue, n[0] != 0),
             "write" => {
-                self.memory[n[0] as usize..][..n.len() - 1].copy_from_slice(&n[1..]);
+                words_of_mut(&mut self.memory)[n[0] as usize..][..n.len() - 1]
+                    .copy_from_slice(&n[1..]);
                 none
             }
             "read" => {
-                let words = &self.memory[n[0] as usize..][..n[1] as usize];
+                let words = &words_of(&self.memory)[n[0] as usize..][..n[1] as usize];
                 // Another process writes them: each is read as it is now.
                 Ok(words
                     .iter()

@@ -2,7 +2,7 @@
 //!
 //! - `rendezvous`: where they find each other, by names of sockets
 //! - `socket`: packets and descriptors, who is at the other end; `user`: whether it is this user
-//! - `segment`: sealed memory that both map
+//! - `segment`: sealed memory that both map; `held`: writers that wait while pages move
 //! - `copy`: copies of bytes that another process may write; `cma`: one copy by the kernel
 //! - `descriptor`: what another process has under a number
 //! - `signals`: what is sent to a process is passed on to its child; `capabilities`: what a file
@@ -25,6 +25,7 @@ pub mod cma;
 pub mod copy;
 pub mod deadline;
 pub mod descriptor;
+pub mod held;
 pub mod kill_points;
 pub mod lock;
 pub mod rendezvous;

@@ -87,43 +87,14 @@ impl Segment {
     /// mapping of a segment made by [`Segment::create_exported`].
     pub fn map(descriptor: OwnedFd, length: usize, access: Access) -> io::Result<Self> {
         let wanted = checked_length(length)?;
-        // Asked for first: without the seals, whatever else is read here may change afterwards.
-        let seals = rustix::fs::fcntl_get_seals(&descriptor)
-            .map_err(|_| refused("the descriptor of a segment is not a memfd"))?;
-        if !seals.contains(SIZE_SEALS) {
-            return Err(refused(
-                "a segment is not sealed against shrinking and growing",
-            ));
-        }
-        // Huge-page files take the same seals, but a fault in one may find no page and kill us.
-        if rustix::fs::fstatfs(&descriptor)?.f_type != TMPFS_MAGIC {
-            return Err(refused("a segment lies in another file system than tmpfs"));
-        }
-        let size = rustix::fs::fstat(&descriptor)?.st_size;
-        if u64::try_from(size).map_or(true, |size| size < wanted) {
+        if sealed_size(&descriptor)? < wanted {
             return Err(refused("a segment is shorter than its sender said"));
         }
         Self::over(descriptor, length, access)
     }
 
     fn over(descriptor: OwnedFd, length: usize, access: Access) -> io::Result<Self> {
-        let protection = match access {
-            Access::Read => ProtFlags::READ,
-            Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
-        };
-        // SAFETY: a new mapping at an address of the system's choice touches no other memory.
-        let base = unsafe {
-            rustix::mm::mmap(
-                ptr::null_mut(),
-                length,
-                protection,
-                MapFlags::SHARED,
-                &descriptor,
-                0,
-            )?
-        };
-        let base = NonNull::new(base.cast::<u8>())
-            .ok_or_else(|| io::Error::other("the system mapped a segment at address 0"))?;
+        let base = map_shared(&descriptor, 0, length, access)?;
         let segment = Self {
             base,
             length,
@@ -177,6 +148,165 @@ impl Drop for Segment {
         // `base` keep the segment alive. The call fails for bad arguments only.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.length) };
     }
+}
+
+/// A sealed memfd of which this process and others map parts.
+///
+/// It takes no memory until it is written: its size is that of what may come.
+#[derive(Debug)]
+pub struct Store {
+    descriptor: OwnedFd,
+    length: u64,
+}
+
+impl Store {
+    /// Makes one of `length` zero bytes, or of as many as the limit of this process's files lets it
+    /// have. The name is for people who read `/proc/PID/maps`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::create`].
+    pub fn create(name: &str, length: u64) -> io::Result<Self> {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+        let length = length.min(limit.unwrap_or(u64::MAX));
+        let descriptor = memfd(name)?;
+        rustix::fs::ftruncate(&descriptor, length)?;
+        rustix::fs::fcntl_add_seals(&descriptor, SIZE_SEALS | SealFlags::SEAL)?;
+        Ok(Self { descriptor, length })
+    }
+
+    /// Takes one that another process made.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidData` as [`Segment::map`].
+    pub fn take(descriptor: OwnedFd) -> io::Result<Self> {
+        let length = sealed_size(&descriptor)?;
+        Ok(Self { descriptor, length })
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub const fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// To be sent to a process that shall map parts of it.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
+    /// Maps `length` bytes from `offset` on, a multiple of a page's.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidData` for a part that is not inside; what the system says when it has no address
+    /// space left.
+    pub fn window(&self, offset: u64, length: usize, access: Access) -> io::Result<Window> {
+        let end = offset.checked_add(length as u64);
+        if length == 0 || end.is_none_or(|end| end > self.length) {
+            return Err(refused("a window is not inside of what it looks into"));
+        }
+        let base = map_shared(&self.descriptor, offset, length, access)?;
+        let window = Window { base, length };
+        keep_from_children(base, length)?;
+        Ok(window)
+    }
+
+    /// Gives the memory of whole pages back. Who maps them finds zeros there.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn clear(&self, offset: u64, length: u64) -> io::Result<()> {
+        use rustix::fs::FallocateFlags;
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(
+            &self.descriptor,
+            flags,
+            offset,
+            length,
+        )?)
+    }
+}
+
+/// A part of a [`Store`], mapped; unmapped on drop. A forked child does not have it. What the head
+/// of this file says of peers holds for it, too.
+#[derive(Debug)]
+pub struct Window {
+    base: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: as for `Segment`.
+unsafe impl Send for Window {}
+// SAFETY: as for `Segment`.
+unsafe impl Sync for Window {}
+
+impl Window {
+    /// Where `length` bytes from `offset` lie, if all of them are inside.
+    #[inline]
+    #[must_use]
+    pub fn range(&self, offset: u64, length: u64) -> Option<NonNull<u8>> {
+        let size = self.length as u64;
+        if length > size || offset > size - length {
+            return None;
+        }
+        // SAFETY: `offset` is at most `self.length`, so it stays in the mapping or one past it.
+        Some(unsafe { self.base.add(offset as usize) })
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // SAFETY: this mapping, which goes with the value: who uses its addresses keeps that.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.length) };
+    }
+}
+
+/// The size of a memfd that nobody can change.
+fn sealed_size(descriptor: &OwnedFd) -> io::Result<u64> {
+    // Asked for first: without the seals, whatever else is read here may change afterwards.
+    let seals = rustix::fs::fcntl_get_seals(descriptor)
+        .map_err(|_| refused("the descriptor of a segment is not a memfd"))?;
+    if !seals.contains(SIZE_SEALS) {
+        return Err(refused(
+            "a segment is not sealed against shrinking and growing",
+        ));
+    }
+    // Huge-page files take the same seals, but a fault in one may find no page and kill us.
+    if rustix::fs::fstatfs(descriptor)?.f_type != TMPFS_MAGIC {
+        return Err(refused("a segment lies in another file system than tmpfs"));
+    }
+    let size = rustix::fs::fstat(descriptor)?.st_size;
+    u64::try_from(size).map_err(|_| refused("a segment has no size"))
+}
+
+/// Maps a part of a memfd where the system likes.
+fn map_shared(
+    descriptor: &OwnedFd,
+    offset: u64,
+    length: usize,
+    access: Access,
+) -> io::Result<NonNull<u8>> {
+    let protection = match access {
+        Access::Read => ProtFlags::READ,
+        Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+    };
+    // SAFETY: a new mapping at an address of the system's choice touches no other memory.
+    let base = unsafe {
+        rustix::mm::mmap(
+            ptr::null_mut(),
+            length,
+            protection,
+            MapFlags::SHARED,
+            descriptor,
+            offset,
+        )?
+    };
+    NonNull::new(base.cast::<u8>())
+        .ok_or_else(|| io::Error::other("the system mapped a segment at address 0"))
 }
 
 /// Has forked children find nothing at the addresses of a mapping.

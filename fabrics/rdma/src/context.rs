@@ -109,6 +109,8 @@ impl Context {
     pub fn close(&self) -> Result<()> {
         let mut engine = engine()?;
         engine.count_direct();
-        engine.objects.close(self.key)
+        let closed = engine.objects.close(self.key);
+        engine.leave_pages_of_the_gone();
+        closed
     }
 }

@@ -96,6 +96,8 @@ counters! {
     peer_atomics,
     /// Copies that the kernel made between two processes.
     kernel_copies,
+    /// Writes, reads and atomics of this process in pages that a peer shares.
+    shared_copies,
     /// Packets that went through shared memory.
     packets,
     /// Times that a peer's service thread was woken.

@@ -153,6 +153,7 @@ struct Settings {
     mtu: Mtu,
     addresses: Vec<IpAddr>,
     reports_dead_peers: bool,
+    shares_memory: bool,
 }
 
 /// Physical states of ports.
@@ -191,13 +192,13 @@ fn settings() -> &'static Settings {
             },
         )
         .unwrap_or_else(own_addresses),
-        reports_dead_peers: from_environment("VIADUCT_RDMA_REPORT_DEAD_PEERS", "0 or 1", |text| {
-            match text {
-                "0" => Some(false),
-                "1" => Some(true),
-                _ => None,
-            }
-        })
+        shares_memory: from_environment("VIADUCT_RDMA_SHARE_MEMORY", "0 or 1", zero_or_one)
+            .unwrap_or(false),
+        reports_dead_peers: from_environment(
+            "VIADUCT_RDMA_REPORT_DEAD_PEERS",
+            "0 or 1",
+            zero_or_one,
+        )
         .unwrap_or(false),
     })
 }
@@ -205,6 +206,19 @@ fn settings() -> &'static Settings {
 /// Whether reliable queue pairs that only wait for a peer fail when its process ends.
 pub(crate) fn reports_dead_peers() -> bool {
     settings().reports_dead_peers
+}
+
+/// Whether pages of registered memory are shared with peers.
+pub(crate) fn shares_memory() -> bool {
+    settings().shares_memory
+}
+
+fn zero_or_one(text: &str) -> Option<bool> {
+    match text {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    }
 }
 
 fn from_environment<T>(name: &str, wanted: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> {

@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Once, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 pub(crate) use viaduct_core::verbs::Key;
 use viaduct_core::verbs::error::{full, gone};
+use viaduct_core::verbs::flags::access;
 use viaduct_core::verbs::notices::{Destruction, Owner};
 use viaduct_core::verbs::{Completion, Error, Objects, QueuePairType, Result, check};
 use viaduct_processes::barrier::{barrier_everywhere, has_barrier};
@@ -25,6 +27,7 @@ use crate::limits;
 use crate::link::{self, Link, OwnTables};
 use crate::memory::Scratch;
 use crate::service;
+use crate::shared::Pages;
 use crate::tables::{PairTable, RegionTable};
 
 pub(crate) use self::calls::*;
@@ -52,6 +55,8 @@ pub(crate) struct Engine {
     /// Whether the last look left a message, of which it heard what it acknowledges: its own
     /// completion is for another queue.
     pub(crate) has_left: bool,
+    /// Pages that peers map, if that was asked for.
+    pub(crate) pages: Option<Box<Pages>>,
     /// Faults on request.
     pub(crate) faults: Option<Box<Strikes>>,
 }
@@ -144,6 +149,10 @@ pub(crate) fn acknowledge_async(owner: Owner, count: u32) {
     }
 }
 
+/// How long a region that goes waits for peers in the middle of a write or read of it. One that was
+/// stopped there, or died, does not hold this process up: it goes on in pages that are nobody's.
+const PATIENCE: Duration = Duration::from_millis(20);
+
 /// Turns in which a peer that is gone is heard: more than a ring has packets for.
 const TURNS_AT_END: u32 = 64;
 
@@ -176,7 +185,15 @@ impl Engine {
         }
         let (block, listener) =
             bound.ok_or_else(|| full("1,023 processes of this machine have devices open"))?;
+        let pages = device::shares_memory().then(Pages::new).transpose();
+        let pages = pages.map_err(|error| {
+            // The number alone tells nobody what to do, and many programs print not even that.
+            let reason = format!("registered memory cannot be shared (--share-memory): {error}");
+            eprintln!("viaduct: {reason}");
+            Error::new(libc::EOPNOTSUPP, reason)
+        })?;
         let tables = OwnTables {
+            store: pages.as_ref().map(|pages| pages.store().clone()),
             pairs: Arc::new(PairTable::create().map_err(of_system)?),
             regions: Arc::new(RegionTable::create().map_err(of_system)?),
         };
@@ -203,6 +220,7 @@ impl Engine {
             advance_at: 0,
             is_waiting: false,
             has_left: false,
+            pages: pages.map(Box::new),
             faults: Strikes::from_environment(),
         });
         engine.links_by_block.insert(block, 0);
@@ -260,6 +278,57 @@ impl Engine {
     /// link does not tell by which one its peer counts.
     pub(crate) fn count_direct(&mut self) {
         self.links.iter_mut().flatten().for_each(Link::count_direct);
+    }
+
+    /// Shares the pages of a region with peers, if that was asked for and they may reach it.
+    pub(crate) fn share_pages(&mut self, key: Key) {
+        let (Some(pages), Some(state)) = (&mut self.pages, self.objects.regions.get(key)) else {
+            return;
+        };
+        let remote = access::REMOTE_WRITE | access::REMOTE_READ | access::REMOTE_ATOMIC;
+        if state.region.access & remote != 0
+            && let Some(shared) = pages.share(state.key, state.address, state.region.length)
+        {
+            self.objects
+                .notices
+                .carrier
+                .tables
+                .regions
+                .share(state.key, shared);
+        }
+    }
+
+    /// A region is gone, or has become another, and its entry says so: no peer reaches the pages
+    /// that it shared when this returns.
+    pub(crate) fn leave_pages(&mut self, key: u32) {
+        let Some(pages) = self.pages.as_mut().filter(|pages| pages.shares(key)) else {
+            return;
+        };
+        // Who looked at the entry before is seen to be under way; who looks later finds it gone.
+        barrier_everywhere();
+        let begun = Instant::now();
+        for link in self.links.iter().flatten() {
+            let before = link.incoming.under_way();
+            while before & 1 == 1
+                && link.incoming.under_way() == before
+                && begun.elapsed() < PATIENCE
+            {
+                std::thread::yield_now();
+            }
+        }
+        pages.leave(key);
+    }
+
+    /// The same for all regions that went with their device.
+    pub(crate) fn leave_pages_of_the_gone(&mut self) {
+        let shared = self.pages.iter().flat_map(|pages| pages.regions());
+        let is_gone = |key: &u32| {
+            let state = self.objects.regions.at(key >> 8);
+            state.is_none_or(|state| state.key != *key)
+        };
+        for key in shared.filter(is_gone).collect::<Vec<_>>() {
+            self.leave_pages(key);
+        }
     }
 
     pub(crate) fn add_link(&mut self, link: Link) -> usize {

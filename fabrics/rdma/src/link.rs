@@ -13,16 +13,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use viaduct_processes::deadline::Deadline;
 use viaduct_processes::rendezvous::{self, Name, Place, digest};
-use viaduct_processes::segment::{Access, Segment};
+use viaduct_processes::segment::{Access, Segment, Store};
 use viaduct_processes::{cma, socket, user};
 
 use crate::counters::live;
+use crate::direct::Windows;
 use crate::packet::Remote;
 use crate::ring::{Consumer, Direct, Producer, RING_BYTES};
 use crate::tables::{PairTable, RegionTable};
 
 /// Peers of different versions do not meet.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Bytes of the longest message of a socket.
 pub(crate) const MESSAGE_BYTES: usize = 32;
@@ -38,9 +39,10 @@ static BEACON: AtomicU64 = AtomicU64::new(0);
 /// What goes over the socket.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Message {
-    /// From who connects; beside it the rings, the table of queue pairs, and that of regions.
+    /// From who connects; beside it the rings, the table of queue pairs, that of regions, and the
+    /// store of those that are shared.
     Hello(Greeting),
-    /// The answer; beside it the two tables.
+    /// The answer; beside it the same without the rings.
     Welcome(Greeting),
     /// Whether the sender copies from and to the receiver's memory.
     Copies(bool),
@@ -155,6 +157,20 @@ pub(crate) struct Tables {
 pub(crate) struct OwnTables {
     pub(crate) pairs: Arc<PairTable>,
     pub(crate) regions: Arc<RegionTable>,
+    /// Where shared pages lie, if pages are shared.
+    pub(crate) store: Option<Arc<Store>>,
+}
+
+impl OwnTables {
+    /// What a peer gets, besides the rings.
+    fn beside(&self, is_trusted: bool) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let regions = is_trusted.then(|| self.regions.fd());
+        let store = self.store.as_ref().filter(|_| is_trusted);
+        let store = store.map(|store| store.fd());
+        [Some(self.pairs.fd()), regions, store]
+            .into_iter()
+            .flatten()
+    }
 }
 
 #[derive(Debug)]
@@ -170,6 +186,8 @@ pub(crate) struct Link {
     pub(crate) outgoing: Producer,
     pub(crate) incoming: Consumer,
     pub(crate) tables: Option<Tables>,
+    /// What the peer shares of its memory.
+    pub(crate) windows: Option<Windows>,
     /// Whether this process copies from and to the peer's memory.
     pub(crate) copies: bool,
     /// Whether the peer says the same.
@@ -224,6 +242,7 @@ impl Link {
                 pairs: own.pairs.clone(),
                 regions: Some(own.regions.clone()),
             }),
+            windows: None,
             copies,
             peer_copies: copies,
             is_dead: false,
@@ -251,10 +270,8 @@ impl Link {
         let is_trusted = user::is_own(who.uid);
         let memory = Segment::create("viaduct-rdma-link", 2 * RING_BYTES)?;
         let hello = Message::Hello(Greeting::own(own_block)).encode();
-        let mut beside = vec![memory.fd(), own.pairs.fd()];
-        if is_trusted {
-            beside.push(own.regions.fd());
-        }
+        let mut beside = vec![memory.fd()];
+        beside.extend(own.beside(is_trusted));
         socket::send(line.as_fd(), &hello, &beside)?;
         let line = Arc::new(line);
         Ok(Some(Self::over(
@@ -278,10 +295,7 @@ impl Link {
         let mut link = Self::over(line, greeting.block, who.pid, is_trusted, memory, false);
         link.meet(greeting, beside)?;
         let welcome = Message::Welcome(Greeting::own(own_block)).encode();
-        let mut beside = vec![own.pairs.fd()];
-        if is_trusted {
-            beside.push(own.regions.fd());
-        }
+        let beside: Vec<_> = own.beside(is_trusted).collect();
         let told = link.tell(&welcome, &beside).and(link.tell_copies());
         match told {
             // A peer that has left by now is heard first, as one that leaves later: its end waits
@@ -317,6 +331,7 @@ impl Link {
             outgoing,
             incoming,
             tables: None,
+            windows: None,
             copies: false,
             peer_copies: false,
             is_dead: false,
@@ -339,6 +354,8 @@ impl Link {
         let pairs = Arc::new(PairTable::map(pairs)?);
         let regions = beside.next().filter(|_| self.is_trusted);
         let regions = regions.map(RegionTable::map).transpose()?.map(Arc::new);
+        let store = beside.next().filter(|_| self.is_trusted);
+        self.windows = store.map(Store::take).transpose()?.map(Windows::new);
         self.copies = regions.is_some() && reaches(self.pid, greeting);
         self.tables = Some(Tables { pairs, regions });
         Ok(())
@@ -398,6 +415,7 @@ impl Link {
             ),
             (&counters.peer_reads, now.reads, before.reads),
             (&counters.peer_read_bytes, now.read_bytes, before.read_bytes),
+            (&counters.peer_atomics, now.atomics, before.atomics),
         ] {
             // A peer may write anything there.
             counter.add(now.wrapping_sub(before));
@@ -428,6 +446,8 @@ mod hostile;
 
 #[cfg(test)]
 mod tests {
+    use viaduct_core::verbs::SendOpcode;
+
     use super::*;
     use crate::counters::Counters;
 
@@ -436,13 +456,19 @@ mod tests {
         let tables = OwnTables {
             pairs: Arc::new(PairTable::create().unwrap()),
             regions: Arc::new(RegionTable::create().unwrap()),
+            store: None,
         };
         let mut link = Link::to_self(5, &tables).unwrap();
         let before = Counters::of_this_process();
         // More than other tests of this process do at the same time.
         let bytes = 1 << 40;
-        for is_read in [false, true, true] {
-            link.outgoing.count_direct(is_read, bytes);
+        for opcode in [
+            SendOpcode::RdmaWrite,
+            SendOpcode::RdmaRead,
+            SendOpcode::RdmaRead,
+            SendOpcode::AtomicFetchAndAdd,
+        ] {
+            link.outgoing.count_direct(opcode, bytes);
         }
         link.count_direct();
         link.count_direct();
@@ -450,6 +476,7 @@ mod tests {
         assert_eq!((now.peer_write_bytes - before.peer_write_bytes) / bytes, 1);
         assert_eq!((now.peer_read_bytes - before.peer_read_bytes) / bytes, 2);
         assert!(now.peer_writes > before.peer_writes && now.peer_reads > before.peer_reads);
+        assert!(now.peer_atomics > before.peer_atomics);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Registered memory: where requests' elements lie, and copies from and to them.
 
-use viaduct_core::verbs::ScatterGatherElement;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 pub(crate) use viaduct_core::verbs::regions::{self, Regions, find};
+use viaduct_core::verbs::{ScatterGatherElement, SendOpcode};
 use viaduct_processes::copy::{copy, copy_last_word_last};
 
 /// A piece of this program's memory.
@@ -48,6 +50,18 @@ pub(crate) fn for_range(
         visit(address.wrapping_add(offset), part);
         length -= part;
         offset = 0;
+    }
+}
+
+/// Changes a word in one step, for the processors of both ends; what it was.
+pub(crate) fn atomic(word: &AtomicU64, opcode: SendOpcode, compare_add: u64, swap: u64) -> u64 {
+    let order = Ordering::SeqCst;
+    if opcode == SendOpcode::AtomicCompareAndSwap {
+        match word.compare_exchange(compare_add, swap, order, order) {
+            Ok(before) | Err(before) => before,
+        }
+    } else {
+        word.fetch_add(compare_add, order)
     }
 }
 

@@ -36,8 +36,11 @@ impl ProtectionDomain {
         iova: u64,
         access: u32,
     ) -> Result<MemoryRegion> {
-        let objects = &mut engine()?.objects;
-        let (key, memory_key) = objects.register_memory(self.key, address, length, iova, access)?;
+        let mut engine = engine()?;
+        let (key, memory_key) = engine
+            .objects
+            .register_memory(self.key, address, length, iova, access)?;
+        engine.share_pages(key);
         Ok(MemoryRegion { key, memory_key })
     }
 
@@ -143,8 +146,14 @@ impl MemoryRegion {
     ) -> Result<()> {
         let domain = domain.map(|domain| domain.key);
         let range = (address, length);
-        let objects = &mut engine()?.objects;
-        objects.reregister_memory(self.key, flags, domain, range, access)
+        let mut engine = engine()?;
+        let key = self.key;
+        engine
+            .objects
+            .reregister_memory(key, flags, domain, range, access)?;
+        engine.leave_pages(self.memory_key);
+        engine.share_pages(key);
+        Ok(())
     }
 
     /// Closes the memory to requests. When this returns, none of this device's touches it.
@@ -153,7 +162,10 @@ impl MemoryRegion {
     ///
     /// EINVAL when it is gone already.
     pub fn deregister(&self) -> Result<()> {
-        engine()?.objects.deregister_memory(self.key)
+        let mut engine = engine()?;
+        engine.objects.deregister_memory(self.key)?;
+        engine.leave_pages(self.memory_key);
+        Ok(())
     }
 }
 

@@ -6,7 +6,6 @@ use viaduct_core::verbs::check;
 use viaduct_core::verbs::flags::{access, send};
 use viaduct_core::verbs::requester::{self, Turn};
 use viaduct_core::verbs::{CompletionStatus, Phase, QueuePairType, SendOpcode};
-use viaduct_processes::cma;
 
 use crate::carrier::now;
 use crate::counters::live;
@@ -254,25 +253,18 @@ impl Engine {
         let Some(send) = pair.sends.next() else {
             return false;
         };
-        let can_reach = self.links[index].as_ref().is_some_and(|link| link.copies);
-        if can_reach && send.length > 0 && !send.own.is_placed && send.offset == 0 {
-            let is_direct = opcode.is_write() || opcode == SendOpcode::RdmaRead;
-            if is_direct {
-                // What was sent before must have arrived.
-                if pair.sends.is_waiting() {
-                    return false;
+        let is_new = send.length > 0 && !send.own.is_placed && send.offset == 0;
+        if is_new && self.may_be_direct(index, opcode) {
+            // What was sent before must have arrived.
+            if pair.sends.is_waiting() {
+                return false;
+            }
+            if self.carry_out(pair, index, pieces) {
+                if opcode != SendOpcode::RdmaWriteWithImmediate {
+                    return self.end_next(pair);
                 }
-                if self.copy_directly(pair, index, pieces) {
-                    if let (Some(link), Some(send)) = (&self.links[index], pair.sends.first()) {
-                        let is_read = opcode == SendOpcode::RdmaRead;
-                        link.outgoing.count_direct(is_read, send.length);
-                    }
-                    if opcode != SendOpcode::RdmaWriteWithImmediate {
-                        return self.end_next(pair);
-                    }
-                    if let Some(send) = pair.sends.next_mut() {
-                        send.own.is_placed = true;
-                    }
+                if let Some(send) = pair.sends.next_mut() {
+                    send.own.is_placed = true;
                 }
             }
         }
@@ -293,83 +285,6 @@ impl Engine {
             Phase::Done(_) => self.end_next(pair),
             _ => self.hand_over(pair),
         }
-    }
-
-    /// Writes or reads the peer's memory, if its tables let that through. What they do not is asked
-    /// of the peer, which refuses it.
-    fn copy_directly(&mut self, pair: &Pair, index: usize, pieces: &[Piece]) -> bool {
-        let (Some(link), Some(send)) = (&self.links[index], pair.sends.first()) else {
-            return false;
-        };
-        let Some((pairs, regions)) = link
-            .tables
-            .as_ref()
-            .and_then(|tables| Some((&tables.pairs, tables.regions.as_ref()?)))
-        else {
-            return false;
-        };
-        let entry = pairs.at(pair.attributes.destination & INDEX_MASK);
-        let hears = entry.hears.load(Ordering::Acquire) == 1;
-        let right = check::remote_right(send.opcode);
-        if !hears
-            || entry.peer.load(Ordering::Relaxed) != pair.number
-            || !check::lets_peer(entry.access.load(Ordering::Relaxed), right)
-        {
-            return false;
-        }
-        let domain = entry.domain.load(Ordering::Relaxed);
-        let Some(remote) = regions.find(
-            send.remote_key,
-            domain,
-            right,
-            send.remote_address,
-            send.length,
-        ) else {
-            return false;
-        };
-        let is_own = link.socket.is_none();
-        if send.opcode == SendOpcode::RdmaRead {
-            if is_own {
-                // SAFETY: both are registered memory of this program.
-                unsafe { memory::read_all(pieces, remote as *const u8) };
-                return true;
-            }
-            live().kernel_copies.add(1);
-            // SAFETY: the pieces are registered memory of this program, open to local writes.
-            return unsafe { cma::read(link.pid, pieces, &[(remote, send.length)]) }.is_ok();
-        }
-        if is_own {
-            // SAFETY: both are registered memory of this program, or inline bytes.
-            unsafe { memory::write_all(remote as *mut u8, pieces) };
-            return true;
-        }
-        live().kernel_copies.add(1);
-        // The end by itself, so that it is written last.
-        let tail = if send.length > WORD_BYTES {
-            WORD_BYTES
-        } else {
-            0
-        };
-        let body = send.length - tail;
-        let ranges = [(remote, body), (remote.wrapping_add(body), tail)];
-        let ranges = if tail > 0 { &ranges[..] } else { &ranges[..1] };
-        let local: Vec<(*const u8, usize)>;
-        let one;
-        let local = match pieces {
-            [(address, length)] => {
-                one = [(address.cast_const(), *length)];
-                &one[..]
-            }
-            _ => {
-                local = pieces
-                    .iter()
-                    .map(|(at, length)| (at.cast_const(), *length))
-                    .collect();
-                &local[..]
-            }
-        };
-        // SAFETY: the pieces are registered memory of this program, or inline bytes.
-        unsafe { cma::write(link.pid, local, ranges) }.is_ok()
     }
 
     /// Sends the request of a read or an atomic.
@@ -676,6 +591,4 @@ pub(crate) fn table_at(pair: &Pair, looks: u64) -> u64 {
 }
 
 /// The low bits of a number, which count within its process.
-const INDEX_MASK: u32 = (1 << QUEUE_PAIR_BITS) - 1;
-/// Bytes at the end of a remote write that are written last.
-const WORD_BYTES: u64 = 8;
+pub(crate) const INDEX_MASK: u32 = (1 << QUEUE_PAIR_BITS) - 1;

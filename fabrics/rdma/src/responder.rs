@@ -562,14 +562,7 @@ impl Engine {
         let word = unsafe { AtomicU64::from_ptr(address as *mut u64) };
         let first = u64::from_le_bytes(consumer.array(REMOTE_BYTES));
         let swap = u64::from_le_bytes(consumer.array(REMOTE_BYTES + 8));
-        let before = if opcode == SendOpcode::AtomicCompareAndSwap {
-            let order = Ordering::SeqCst;
-            match word.compare_exchange(first, swap, order, order) {
-                Ok(before) | Err(before) => before,
-            }
-        } else {
-            word.fetch_add(first, Ordering::SeqCst)
-        };
+        let before = memory::atomic(word, opcode, first, swap);
         self.acknowledge(pair, header.sequence);
         live().peer_atomics.add(1);
         self.respond(link, pair, header.sequence, Answer::Value(before));

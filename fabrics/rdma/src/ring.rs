@@ -9,6 +9,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use viaduct_core::verbs::SendOpcode;
 use viaduct_processes::barrier::light_barrier;
 use viaduct_processes::copy::copy;
 
@@ -92,7 +93,8 @@ impl Ring {
         self.word(LINE_BYTES)
     }
 
-    /// What the sender did by itself in the receiver's memory: a word of [`Direct`].
+    /// What the sender does by itself in the receiver's memory: the words of [`Direct`], and one
+    /// that is odd while it does.
     fn direct(&self, index: usize) -> &AtomicU64 {
         // SAFETY: a line of the control page, and aligned.
         unsafe {
@@ -130,14 +132,18 @@ impl Ring {
     }
 }
 
-/// Remote writes and reads that no packet tells of, since who asked for them carried them out.
+/// Remote operations that no packet tells of, since who asked for them carried them out.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Direct {
     pub(crate) writes: u64,
     pub(crate) write_bytes: u64,
     pub(crate) reads: u64,
     pub(crate) read_bytes: u64,
+    pub(crate) atomics: u64,
 }
+
+/// The word that is odd while the sender is in the receiver's memory, behind those of [`Direct`].
+const UNDER_WAY: usize = 5;
 
 /// Lines that a packet takes.
 pub(crate) const fn lines_of(payload: usize) -> u64 {
@@ -278,15 +284,34 @@ impl Producer {
         self.clear = self.clear.max(end);
     }
 
-    /// Counts a write, or a read, that this end carried out in the receiver's memory.
-    pub(crate) fn count_direct(&self, is_read: bool, bytes: u64) {
-        let first = if is_read { 2 } else { 0 };
-        for (index, count) in [(first, 1), (first + 1, bytes)] {
-            // Nobody else writes it.
-            let word = self.ring.direct(index);
-            let before = word.load(Ordering::Relaxed);
-            word.store(before.wrapping_add(count), Ordering::Relaxed);
+    /// Counts what this end carried out in the receiver's memory.
+    pub(crate) fn count_direct(&self, opcode: SendOpcode, bytes: u64) {
+        if opcode.is_atomic() {
+            return self.add_direct(4, 1);
         }
+        let first = if opcode.is_write() { 0 } else { 2 };
+        self.add_direct(first, 1);
+        self.add_direct(first + 1, bytes);
+    }
+
+    fn add_direct(&self, index: usize, count: u64) {
+        // Nobody else writes it.
+        let word = self.ring.direct(index);
+        let before = word.load(Ordering::Relaxed);
+        word.store(before.wrapping_add(count), Ordering::Release);
+    }
+
+    /// This end is about to look whether it may reach the receiver's memory, and to do so.
+    #[inline]
+    pub(crate) fn begin_direct(&self) {
+        self.add_direct(UNDER_WAY, 1);
+        light_barrier();
+    }
+
+    /// It has done so, or has not.
+    #[inline]
+    pub(crate) fn end_direct(&self) {
+        self.add_direct(UNDER_WAY, 1);
     }
 
     /// Whether the receiver wants to be woken for what was published; it is then the caller's to
@@ -321,14 +346,21 @@ impl Consumer {
 
     /// What the sender says that it carried out in this end's memory.
     pub(crate) fn direct(&self) -> Direct {
-        let [writes, write_bytes, reads, read_bytes] =
-            [0, 1, 2, 3].map(|index| self.ring.direct(index).load(Ordering::Relaxed));
+        let [writes, write_bytes, reads, read_bytes, atomics] =
+            [0, 1, 2, 3, 4].map(|index| self.ring.direct(index).load(Ordering::Relaxed));
         Direct {
             writes,
             write_bytes,
             reads,
             read_bytes,
+            atomics,
         }
+    }
+
+    /// A number that is odd while the sender may be in this end's memory, and changes when it
+    /// leaves it.
+    pub(crate) fn under_way(&self) -> u64 {
+        self.ring.direct(UNDER_WAY).load(Ordering::Acquire)
     }
 
     /// Lines taken so far.

@@ -40,6 +40,35 @@ struct RegionEntry {
     first: AtomicU64,
     length: AtomicU64,
     address: AtomicU64,
+    /// Its pages that are shared: the first one's address, their bytes, and where they lie in the
+    /// store of their process.
+    shared_address: AtomicU64,
+    shared_length: AtomicU64,
+    shared_offset: AtomicU64,
+}
+
+/// Pages of a process that lie in its store.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Shared {
+    /// The first byte, as their process has it.
+    pub(crate) address: u64,
+    /// Bytes; 0: there are none.
+    pub(crate) length: u64,
+    /// Where in the store.
+    pub(crate) offset: u64,
+}
+
+/// Where a peer's bytes lie that it lets this process reach.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Found {
+    /// In the peer's memory.
+    pub(crate) address: u64,
+    /// What the region lets peers do.
+    pub(crate) access: u32,
+    /// Of the region's pages, those that are shared.
+    pub(crate) shared: Shared,
+    /// What the region's entry has while all of this holds.
+    pub(crate) sequence: u32,
 }
 
 /// Bytes of a table of queue pairs.
@@ -98,25 +127,48 @@ impl RegionTable {
 
     /// Writes an entry; `None` takes it away. Of one's own table.
     pub(crate) fn set(&self, key: u32, region: Option<(&Region, u64)>) {
+        self.change(key, |entry| {
+            if let Some((region, address)) = region {
+                entry.domain.store(region.domain, Ordering::Relaxed);
+                entry.access.store(region.access, Ordering::Relaxed);
+                entry.first.store(region.first, Ordering::Relaxed);
+                entry.length.store(region.length, Ordering::Relaxed);
+                entry.address.store(address, Ordering::Relaxed);
+            }
+            entry.shared_length.store(0, Ordering::Relaxed);
+            let key = if region.is_some() { key } else { 0 };
+            entry.key.store(key, Ordering::Relaxed);
+        });
+    }
+
+    /// Says which pages of a region are shared. Of one's own table.
+    pub(crate) fn share(&self, key: u32, shared: Shared) {
+        self.change(key, |entry| {
+            entry
+                .shared_address
+                .store(shared.address, Ordering::Relaxed);
+            entry.shared_length.store(shared.length, Ordering::Relaxed);
+            entry.shared_offset.store(shared.offset, Ordering::Relaxed);
+        });
+    }
+
+    fn change(&self, key: u32, change: impl FnOnce(&RegionEntry)) {
         let entry = self.at(key);
         let sequence = entry.sequence.load(Ordering::Relaxed) | 1;
         entry.sequence.store(sequence, Ordering::Relaxed);
         fence(Ordering::Release);
-        if let Some((region, address)) = region {
-            entry.domain.store(region.domain, Ordering::Relaxed);
-            entry.access.store(region.access, Ordering::Relaxed);
-            entry.first.store(region.first, Ordering::Relaxed);
-            entry.length.store(region.length, Ordering::Relaxed);
-            entry.address.store(address, Ordering::Relaxed);
-        }
-        let key = if region.is_some() { key } else { 0 };
-        entry.key.store(key, Ordering::Relaxed);
+        change(entry);
         entry
             .sequence
             .store(sequence.wrapping_add(1), Ordering::Release);
     }
 
-    /// Where the bytes lie in their process, if the region of the key lets the access through.
+    /// Whether an entry is what it was.
+    pub(crate) fn is_same(&self, key: u32, sequence: u32) -> bool {
+        self.at(key).sequence.load(Ordering::Acquire) == sequence
+    }
+
+    /// Where the bytes lie, if the region of the key lets the access through.
     pub(crate) fn find(
         &self,
         key: u32,
@@ -124,7 +176,7 @@ impl RegionTable {
         needed: u32,
         address: u64,
         length: u64,
-    ) -> Option<u64> {
+    ) -> Option<Found> {
         let entry = self.at(key);
         let sequence = entry.sequence.load(Ordering::Acquire);
         if sequence & 1 != 0 || key == 0 || entry.key.load(Ordering::Relaxed) != key {
@@ -137,13 +189,23 @@ impl RegionTable {
             length: entry.length.load(Ordering::Relaxed),
         };
         let start = entry.address.load(Ordering::Relaxed);
+        let shared = Shared {
+            address: entry.shared_address.load(Ordering::Relaxed),
+            length: entry.shared_length.load(Ordering::Relaxed),
+            offset: entry.shared_offset.load(Ordering::Relaxed),
+        };
         fence(Ordering::Acquire);
         if entry.sequence.load(Ordering::Relaxed) != sequence
             || !check::lets_through(&region, domain, needed, address, length)
         {
             return None;
         }
-        Some(start.wrapping_add(address - region.first))
+        Some(Found {
+            address: start.wrapping_add(address - region.first),
+            access: region.access,
+            shared,
+            sequence,
+        })
     }
 }
 
@@ -162,7 +224,22 @@ mod tests {
             length: 64,
         };
         ours.set(0x501, Some((&region, 0x7000)));
-        assert_eq!(theirs.find(0x501, 2, 2, 0x1008, 8), Some(0x7008));
+        let found = theirs.find(0x501, 2, 2, 0x1008, 8).unwrap();
+        assert_eq!((found.address, found.access), (0x7008, 3));
+        assert_eq!(found.shared.length, 0);
+        let shared = Shared {
+            address: 0x7000,
+            length: 0x1000,
+            offset: 0x3000,
+        };
+        ours.share(0x501, shared);
+        assert!(!theirs.is_same(0x501, found.sequence));
+        let found = theirs.find(0x501, 2, 2, 0x1008, 8).unwrap();
+        assert_eq!((found.address, found.shared), (0x7008, shared));
+        // What is shared is said anew of a region that has become another.
+        ours.set(0x501, Some((&region, 0x7000)));
+        let found = theirs.find(0x501, 2, 2, 0x1008, 8).unwrap();
+        assert_eq!(found.shared.length, 0);
         assert_eq!(theirs.find(0x501, 2, 4, 0x1008, 8), None);
         assert_eq!(theirs.find(0x501, 3, 2, 0x1008, 8), None);
         assert_eq!(theirs.find(0x502, 2, 2, 0x1008, 8), None);

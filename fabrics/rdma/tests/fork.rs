@@ -9,13 +9,18 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use station::{ALL, Local, Post, Station};
+use viaduct_conformance::verbs::WORDS;
+use viaduct_processes::held;
 use viaduct_rdma::verbs::flags::send;
 use viaduct_rdma::verbs::{CompletionStatus, QueuePairType, SendOpcode};
 
-const CASES: [(&str, fn()); 3] = [
+/// Has a process share registered memory.
+const SHARES: &str = "VIADUCT_RDMA_SHARE_MEMORY";
+
+const CASES: [(&str, fn()); 4] = [
     // The first one forks before this process has opened a device.
     (
         "a_parent_is_gone_though_its_child_lives",
@@ -29,6 +34,10 @@ const CASES: [(&str, fn()); 3] = [
         "a_grandchild_is_as_good_as_a_child",
         a_grandchild_is_as_good_as_a_child,
     ),
+    (
+        "a_child_has_memory_of_its_own",
+        a_child_has_memory_of_its_own,
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -41,7 +50,18 @@ fn main() -> ExitCode {
         case();
         println!("test {name} ... ok");
     }
-    ExitCode::SUCCESS
+    if is_list || std::env::var_os(SHARES).is_some() {
+        return ExitCode::SUCCESS;
+    }
+    if let Err(error) = held::check() {
+        println!("not with shared memory: {error}");
+        return ExitCode::SUCCESS;
+    }
+    println!("with shared memory:");
+    let program = std::env::current_exe().expect("this program has a path");
+    let status = Command::new(program).env(SHARES, "1").status();
+    let is_well = status.expect("a process is started").success();
+    ExitCode::from(u8::from(!is_well))
 }
 
 /// A forked child that does this with its end of a line, and the other end of that.
@@ -191,4 +211,48 @@ fn a_grandchild_is_as_good_as_a_child() {
     });
     send_to(&mut near, &mut child.line);
     child.ends_well();
+}
+
+/// Mappings of this process that peers may have, too.
+fn shared_mappings() -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("maps can be read");
+    let lines = maps.lines();
+    lines
+        .filter(|line| line.contains("viaduct-rdma-memory"))
+        .count()
+}
+
+fn a_child_has_memory_of_its_own() {
+    let mut near = here();
+    let is_sharing = std::env::var_os(SHARES).is_some();
+    assert_eq!(shared_mappings() > 0, is_sharing);
+    let last = 8 * (WORDS as u64 - 1);
+    for turn in 0..3 {
+        near.set_words(0, &[turn]);
+        near.set_words(last, &[10 + turn]);
+        let mut child = fork(|line| {
+            assert_eq!(shared_mappings(), 0);
+            // The parent has written since.
+            hear(line);
+            assert_eq!(near.words(0, 1), [turn]);
+            assert_eq!(near.words(last, 1), [10 + turn]);
+            near.set_words(0, &[77]);
+            tell(line, 0);
+            hear(line);
+            assert_eq!(near.words(0, 1), [77]);
+        });
+        near.set_words(0, &[20]);
+        near.set_words(last, &[21]);
+        tell(&mut child.line, 0);
+        hear(&mut child.line);
+        assert_eq!(near.words(0, 1), [20]);
+        near.set_words(0, &[30]);
+        tell(&mut child.line, 0);
+        child.ends_well();
+        assert_eq!(
+            (near.words(0, 1), near.words(last, 1)),
+            (vec![30], vec![21])
+        );
+        assert_eq!(shared_mappings() > 0, is_sharing);
+    }
 }

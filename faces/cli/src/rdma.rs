@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use clap::{Args, Subcommand, ValueEnum};
-use viaduct_processes::signals;
+use viaduct_processes::{held, signals};
 
 use crate::arguments::RerunArguments;
 use crate::failure::{Exit, Failure};
@@ -89,6 +89,10 @@ struct AdapterArguments {
     /// hardware does not tell them
     #[arg(long)]
     report_dead_peers: bool,
+    /// Share the pages of registered memory with peers, whose writes, reads and atomics are then
+    /// plain copies; needs userfaultfd
+    #[arg(long)]
+    share_memory: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -141,11 +145,22 @@ impl AdapterArguments {
         if self.report_dead_peers {
             variables.push(("VIADUCT_RDMA_REPORT_DEAD_PEERS", "1".to_owned()));
         }
+        if self.share_memory {
+            variables.push(("VIADUCT_RDMA_SHARE_MEMORY", "1".to_owned()));
+        }
         variables
     }
 
     /// Checks what its types do not.
     fn check(&self) -> Result<(), Failure> {
+        if self.share_memory {
+            held::check().map_err(|error| {
+                Failure::new(
+                    format!("--share-memory: {error}"),
+                    "without the option each write of a peer is a call of the kernel",
+                )
+            })?;
+        }
         match viaduct_rdma::parse_faults(&self.faults.join(";")) {
             Ok(_) => Ok(()),
             Err(error) => Err(Failure::new(

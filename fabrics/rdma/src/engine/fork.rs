@@ -57,7 +57,10 @@ extern "C" fn prepare() {
     let Some(engine) = ENGINE.get() else { return };
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
-        if let Some(guard) = engine.try_lock() {
+        if let Some(mut guard) = engine.try_lock() {
+            if let Some(pages) = guard.as_mut().and_then(|engine| engine.pages.as_mut()) {
+                pages.before_fork();
+            }
             // SAFETY: the lock is held.
             unsafe { *HELD.0.get() = Some(guard) };
             return;
@@ -68,7 +71,11 @@ extern "C" fn prepare() {
 
 extern "C" fn go_on() {
     // SAFETY: if there is a guard, this thread put it there and holds the lock.
-    let guard = unsafe { (*HELD.0.get()).take() };
+    let mut guard = unsafe { (*HELD.0.get()).take() };
+    let engine = guard.as_mut().and_then(|guard| guard.as_mut());
+    if let Some(pages) = engine.and_then(|engine| engine.pages.as_mut()) {
+        pages.after_fork();
+    }
     drop(guard);
 }
 
@@ -78,7 +85,12 @@ extern "C" fn begin_child() {
         IS_ORPHAN.store(true, Ordering::Relaxed);
         return;
     };
-    let Some(engine) = guard.take() else { return };
+    let Some(mut engine) = guard.take() else {
+        return;
+    };
+    if let Some(pages) = &mut engine.pages {
+        close(pages.in_child());
+    }
     let sockets = engine.links.iter().flatten();
     let sockets = sockets.filter_map(|link| link.socket.as_ref());
     for socket in sockets.chain(&engine.strangers) {

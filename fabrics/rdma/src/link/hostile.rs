@@ -183,6 +183,7 @@ fn liar() -> Link {
     let tables = OwnTables {
         pairs: Arc::new(PairTable::create().unwrap()),
         regions: Arc::new(RegionTable::create().unwrap()),
+        store: None,
     };
     let link = Link::connect(&place, block, BLOCK, &tables);
     let link = link.unwrap().expect("the service thread listens");

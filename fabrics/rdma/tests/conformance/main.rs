@@ -1,7 +1,8 @@
 //! The conformance suite of verbs: each case between two sides in one process, between two
-//! processes, between two processes of which neither lets the kernel copy, and between two of which
-//! the system refuses one to copy. Then a sample of the
-//! rules of verbs is broken, one at a time, and a case must fail; `--mutants` breaks all of them.
+//! processes, between two processes of which neither lets the kernel copy, between two of which
+//! the system refuses one to copy, and between two that share registered memory, or of which one
+//! does. Then a sample of the rules of verbs is broken, one at a time, and a case must fail;
+//! `--mutants` breaks all of them.
 
 mod refusal;
 mod station;
@@ -11,18 +12,28 @@ use std::process::ExitCode;
 use viaduct_conformance::mutants;
 use viaduct_conformance::verbs::{self, Run, Side, cases};
 
+use viaduct_processes::held;
+
 use station::{Local, Remote};
 
 /// Forbids copies by the kernel, so that all bytes go through shared memory.
 const COPIES: &str = "VIADUCT_RDMA_KERNEL_COPIES";
 
-fn start(mode: &str, is_refused: bool) -> Box<Side> {
-    if mode == "one-process" {
-        Box::new(Local::new())
-    } else if is_refused {
-        Box::new(Remote::start_with(&[(refusal::VARIABLE, "1")]))
-    } else {
-        Box::new(Remote::start())
+/// Has a process share registered memory.
+const SHARES: &str = "VIADUCT_RDMA_SHARE_MEMORY";
+
+fn start(mode: &str, is_near: bool) -> Box<Side> {
+    let mut variables = Vec::new();
+    if mode.contains("refused") && is_near {
+        variables.push((refusal::VARIABLE, "1"));
+    }
+    if mode.contains("sharing") && !(is_near && mode.contains("one-sharing")) {
+        variables.push((SHARES, "1"));
+    }
+    match mode {
+        "one-process" => Box::new(Local::new()),
+        _ if variables.is_empty() => Box::new(Remote::start()),
+        _ => Box::new(Remote::start_with(&variables)),
     }
 }
 
@@ -33,18 +44,25 @@ fn run(run: &mut Run) {
         "processes",
         "processes-without-kernel-copies",
         "processes-one-refused-copies",
+        "processes-sharing-memory-without-kernel-copies",
+        "processes-one-sharing-memory",
     ] {
-        let is_refused = mode.contains("refused");
+        let is_sharing = mode.contains("sharing");
         // What rules say does not depend on who copies: three ways are enough to see one broken.
-        if run.is_mutant() && is_refused || run.is_over() {
+        if run.is_mutant() && (is_sharing || mode.contains("refused")) || run.is_over() {
+            continue;
+        }
+        if is_sharing && let Err(error) = held::check() {
+            println!("{mode} is not tried: {error}");
             continue;
         }
         let copies = if mode.contains("without") { "0" } else { "1" };
         // SAFETY: stations of this process are gone, and its service thread reads no variables but
         // where links are made.
         unsafe { std::env::set_var(COPIES, copies) };
-        let mut near = start(mode, is_refused);
+        let mut near = start(mode, true);
         let mut far = start(mode, false);
+        let mut is_whole = run.is_whole();
         for case in cases() {
             let has_failed = run.case(mode, case, || {
                 near.renew();
@@ -52,9 +70,19 @@ fn run(run: &mut Run) {
                 case.2(&mut *near, &mut *far);
             });
             if has_failed {
-                near = start(mode, is_refused);
+                is_whole = false;
+                near = start(mode, true);
                 far = start(mode, false);
             }
+        }
+        if is_sharing && is_whole {
+            // It is near that writes and reads. If not, the cases were run another way.
+            let counts = near.call("shared-copies", &[]).expect("counters");
+            let [shared, by_kernel] = counts[..] else {
+                unreachable!("two counters");
+            };
+            assert!(shared > 0, "{mode}: no copy in shared pages");
+            assert_eq!(by_kernel, 0, "{mode}: copies by the kernel");
         }
     }
 }

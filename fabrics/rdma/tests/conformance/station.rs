@@ -65,6 +65,10 @@ mod fabric {
                     counters.peer_atomics,
                 ])
             }
+            "shared-copies" => {
+                let counters = viaduct_rdma::Counters::of_this_process();
+                Ok(vec![counters.shared_copies, counters.kernel_copies])
+            }
             "faults" => {
                 let counters = viaduct_rdma::Counters::of_this_process();
                 Ok(vec![
@@ -139,6 +143,7 @@ pub(crate) struct Remote {
     pub(crate) child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
+    variables: Vec<(String, String)>,
 }
 
 impl Remote {
@@ -162,6 +167,10 @@ impl Remote {
             child,
             input,
             output,
+            variables: variables
+                .iter()
+                .map(|&(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
         }
     }
 
@@ -195,7 +204,12 @@ impl Station for Remote {
     }
 
     fn restart(&mut self) {
-        *self = Self::start();
+        let variables = std::mem::take(&mut self.variables);
+        let variables: Vec<_> = variables
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        *self = Self::start_with(&variables);
     }
 }
 

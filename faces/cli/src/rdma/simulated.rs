@@ -239,6 +239,7 @@ fn check(arguments: &RdmaArguments) -> Result<(), Failure> {
             "a study says what goes wrong: --on sim:MODEL@STUDY",
         ),
         ("--report-dead-peers", adapters.report_dead_peers, what),
+        ("--share-memory", adapters.share_memory, what),
         ("--stats", arguments.stats, counted),
         ("--require-rdma", arguments.require_rdma, counted),
     ];

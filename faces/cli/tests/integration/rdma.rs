@@ -79,6 +79,23 @@ fn a_program_gets_what_was_chosen() {
 }
 
 #[test]
+fn memory_is_shared_or_the_reason_told_why_not() {
+    let folder = folder();
+    let script = "echo \"<$VIADUCT_RDMA_SHARE_MEMORY>\"";
+    let (printed, ..) = ended(&folder, &["rdma", "--", "sh", "-c", script]);
+    assert_eq!(printed, "<>\n");
+    let shared = ["rdma", "--share-memory", "--", "sh", "-c", script];
+    let (printed, code, said) = ended(&folder, &shared);
+    match viaduct_processes::held::check() {
+        Ok(()) => assert_eq!((printed.as_str(), code), ("<1>\n", Some(0)), "{said}"),
+        Err(error) => {
+            assert_eq!(code, Some(1));
+            assert!(said.contains(&format!("--share-memory: {error}")), "{said}");
+        }
+    }
+}
+
+#[test]
 fn a_shell_that_evaluates_it_has_the_same() {
     let folder = folder();
     let (printed, ..) = ended(&folder, &["rdma", "env", "--devices", "3"]);
@@ -292,6 +309,10 @@ fn what_has_no_meaning_on_simulated_hosts_is_refused() {
         (
             &["--on", "sim:rnic-gen5", "--mtu", "1024", "--", "true"],
             "`--mtu` means nothing with `--on`",
+        ),
+        (
+            &["--on", "sim:rnic-gen5", "--share-memory", "--", "true"],
+            "`--share-memory` means nothing with `--on`",
         ),
         (
             &["--on", "sim:rnic-gen5", "--", "true", ":"],
