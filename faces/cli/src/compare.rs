@@ -1,4 +1,7 @@
-//! `viaduct compare`: one study at several levels of its network.
+//! `viaduct compare`: one study at several levels of its network; or studies, and values of keys,
+//! beside each other.
+
+mod cases;
 
 use std::ops::ControlFlow;
 
@@ -23,6 +26,9 @@ use crate::why::refused;
 pub(crate) struct CompareArguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
+    /// Further studies to hold against the first, such as the same on another network
+    #[arg(value_name = "STUDY|FILE")]
+    more: Vec<String>,
     /// Values of links.model; the others are held against the first [default: all that the
     /// network's preset fits, the study's own first]
     #[arg(long, value_name = "LEVEL,LEVEL", value_delimiter = ',')]
@@ -39,6 +45,9 @@ pub(crate) struct CompareArguments {
 
 /// Runs a study at each level with the same seeds, and shows the differences.
 pub(crate) fn compare(arguments: &CompareArguments) -> Result<Exit, Failure> {
+    if cases::are_asked_for(arguments) {
+        return cases::compare(arguments);
+    }
     let display = &arguments.display;
     let levels = levels(arguments)?;
     let levels = Some(Override::levels(&levels));
@@ -78,7 +87,9 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Exit, Failure> {
     } else {
         output::result(&format!("\n{}", levels_table(&records)))?;
         if arguments.critical_path {
-            output::result(&format!("\n{}", paths_table(&records)))?;
+            let paths = records.iter();
+            let paths = paths.map(|it| (it.level.clone(), it.critical_path.as_ref()));
+            output::result(&format!("\n{}", paths_table(paths)))?;
         }
     }
     let exit = judge(&outcome, display);

@@ -36,14 +36,19 @@ impl Prepared {
         seeds: &SeedArguments,
         beside: Option<Override>,
     ) -> Result<Self, Failure> {
-        let mut overrides: Vec<Override> = scenario
-            .overrides
-            .iter()
-            .map(|text| Override::fixed(text.as_str()))
-            .collect();
-        overrides.extend(seeds.seed.map(Override::seed));
-        overrides.extend(beside);
-        let study = Study::load(&scenario.scenario, &overrides)?;
+        let fixed = scenario.overrides.iter();
+        let fixed = fixed.map(|text| Override::fixed(text.as_str()));
+        Self::of_study(&scenario.scenario, seeds, fixed.chain(beside))
+    }
+
+    /// Reads a study or a scenario file, with these values, some of which may be lists.
+    pub(crate) fn of_study(
+        name: &str,
+        seeds: &SeedArguments,
+        overrides: impl Iterator<Item = Override>,
+    ) -> Result<Self, Failure> {
+        let overrides = overrides.chain(seeds.seed.map(Override::seed));
+        let study = Study::load(name, &overrides.collect::<Vec<_>>())?;
         let cells = if study.sweep.is_empty() {
             vec![study.clone()]
         } else {

@@ -253,20 +253,17 @@ impl Serialize for PathParts {
     }
 }
 
-/// What the critical paths of the levels went to beside each other, one row for each kind of time.
-/// Ends with a line feed; nothing where no level has a path.
+/// What the critical paths of levels or cases, each with its name, went to beside each other, one
+/// row for each kind of time. Ends with a line feed; nothing where none has a path.
 #[must_use]
-pub fn paths_table(records: &[LevelRecord]) -> String {
-    let paths = records.iter().filter_map(|record| {
-        let path = record.critical_path.as_ref()?;
-        Some((&record.level, &path.0))
-    });
-    let paths: Vec<(&String, &BTreeMap<Part, Time>)> = paths.collect();
+pub fn paths_table<'a>(named: impl Iterator<Item = (String, Option<&'a PathParts>)>) -> String {
+    let paths = named.filter_map(|(name, path)| Some((name, &path?.0)));
+    let paths: Vec<(String, &BTreeMap<Part, Time>)> = paths.collect();
     if paths.is_empty() {
         return String::new();
     }
     let mut columns = vec![("critical path, us".to_owned(), false)];
-    columns.extend(paths.iter().map(|(level, _)| ((*level).clone(), true)));
+    columns.extend(paths.iter().map(|(name, _)| (name.clone(), true)));
     let mut kinds: Vec<Part> = paths
         .iter()
         .flat_map(|(_, parts)| parts.keys().copied())

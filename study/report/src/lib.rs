@@ -21,6 +21,7 @@
 //! [`ExplainedPath`], each as text and as an object.
 
 mod across;
+mod cases;
 mod directory;
 mod document;
 mod explanation;
@@ -47,6 +48,7 @@ mod sample;
 pub type OrderedMap<V> = indexmap::IndexMap<String, V>;
 
 pub use across::{AcrossSeeds, LatencyAcross, LinksAcross, Spread};
+pub use cases::{CaseRecord, are_of_studies, cases_document, cases_table};
 pub use directory::{
     DirectoryError, PROGRAMS_FILE, REPORT_FILE, RunDirectory, RunIdentity, Source, scenario_file,
     scenario_hash,

@@ -195,12 +195,17 @@ impl<'a> CellRecord<'a> {
 
     /// The mean over the runs that have the number.
     pub(crate) fn mean(&self, of: impl Fn(&Summary) -> Option<f64>) -> Option<f64> {
-        spread(self.runs.iter().filter_map(|run| of(run))).map(|spread| spread.mean)
+        self.spread(of).map(|spread| spread.mean)
     }
 
-    /// Half of the 95 % interval of that mean; none of a single run.
+    /// The same with half of its 95 % interval, which a single run has not.
+    pub(crate) fn spread(&self, of: impl Fn(&Summary) -> Option<f64>) -> Option<Spread> {
+        spread(self.runs.iter().filter_map(|run| of(run)))
+    }
+
+    /// That half alone.
     pub(crate) fn half_width(&self, of: impl Fn(&Summary) -> Option<f64>) -> Option<f64> {
-        spread(self.runs.iter().filter_map(|run| of(run))).and_then(|spread| spread.ci95)
+        self.spread(of).and_then(|spread| spread.ci95)
     }
 
     pub(crate) fn sum(&self, of: impl Fn(&Summary) -> u64) -> u64 {

@@ -61,6 +61,12 @@ impl Override {
         find_key(name.trim()).is_ok_and(|it| it.table.choice_for(it.key, &level, &[]).is_some())
     }
 
+    /// Whether there are values to run over.
+    #[must_use]
+    pub const fn is_swept(&self) -> bool {
+        self.swept
+    }
+
     /// The text, and whether it is swept.
     pub(crate) fn parts(&self) -> (&str, bool) {
         (&self.text, self.swept)

@@ -164,3 +164,87 @@ fn a_level_that_stands_still_is_said_and_the_others_are_shown() {
     assert_eq!(still(0), None);
     assert!((0.0..20_000.0).contains(&still(1).unwrap()), "{compared}");
 }
+
+#[test]
+fn studies_and_values_are_held_against_the_first_seed_by_seed() {
+    let torus = "\
+[network]
+topology = \"torus\"
+dimensions = [4, 4]
+[links]
+rate = \"10 Gbit/s\"
+[hosts]
+nic = \"rnic-gen4\"
+[traffic]
+arrivals = \"collective\"
+collective = \"all-reduce\"
+bytes = \"64 KiB\"
+";
+    let folder = Folder::with("torus.toml", torus);
+    let switch = torus.replace("torus\"\ndimensions = [4, 4]", "switch\"\nhosts = 16");
+    std::fs::write(folder.join("switch.toml"), switch).unwrap();
+    let compare = [
+        "compare",
+        "torus.toml",
+        "switch.toml",
+        "--set",
+        "traffic.placement=linear,random",
+        "--set",
+        "traffic.algorithm=ring,rabenseifner",
+        "--seeds",
+        "3",
+        "--critical-path",
+    ];
+    let printed = folder.succeed(&[&compare[..], &["--json", "--quiet"]].concat());
+    let compared: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let cases = compared["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 8);
+    assert!(cases[0]["difference"].is_null());
+    let makespan = |case: &serde_json::Value| case["makespan_us"]["mean"].as_f64().unwrap();
+    for case in cases {
+        // Each case is what the study is by itself.
+        let mut alone = vec![
+            "run".to_owned(),
+            format!("{}.toml", case["study"].as_str().unwrap()),
+        ];
+        for pair in case["set"].as_array().unwrap() {
+            let [key, value] = [0, 1].map(|place| pair[place].as_str().unwrap());
+            alone.extend(["--set".to_owned(), format!("{key}={value}")]);
+        }
+        alone.extend(["--no-out", "--quiet", "--json"].map(str::to_owned));
+        let alone: Vec<&str> = alone.iter().map(String::as_str).collect();
+        let run: serde_json::Value = serde_json::from_str(&folder.succeed(&alone)).unwrap();
+        assert_eq!(run["digest"], case["digests"][0], "{alone:?}");
+        if let Some(difference) = case["difference"].as_object() {
+            let less = makespan(case) - makespan(&cases[0]);
+            let mean = difference["mean_us"]["mean"].as_f64().unwrap();
+            assert!((mean - less).abs() < 1e-6, "{mean} {less}");
+        }
+    }
+    // Chance is in the random placements alone.
+    assert_eq!(cases[0]["makespan_us"]["ci95"], 0.0);
+    assert!(cases[2]["makespan_us"]["ci95"].as_f64().unwrap() > 0.0);
+    let table = folder.succeed(&[&compare[..], &["--quiet"]].concat());
+    for title in [
+        "all operations us (95 % CI)",
+        "minus the first, us",
+        "switch random ring",
+    ] {
+        assert!(table.contains(title), "{table}");
+    }
+    let placed = "traffic.placement=random,scattered";
+    let sweep = [
+        "sweep",
+        "torus.toml",
+        "--set",
+        placed,
+        "--seeds",
+        "3",
+        "--out",
+        "swept",
+    ];
+    let swept = folder.succeed(&sweep);
+    assert!(swept.contains("all operations us (95 % CI)"), "{swept}");
+    let random = swept.lines().find(|line| line.contains("random")).unwrap();
+    assert!(random.contains(" +- "), "{swept}");
+}

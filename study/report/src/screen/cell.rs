@@ -1,6 +1,8 @@
 //! The table of one run, or of several seeds of one scenario.
 
-use super::{figure_format, indented, is_fraction, mark, mean_text, plain_table, shown, sources};
+use super::{
+    figure_format, indented, is_fraction, mark, mean_text, plain_table, shown, sources, spread,
+};
 use crate::figure::{count, difference, duration, percent, quantity, scaled_count};
 use crate::outcome::{FigureRole, Published};
 use crate::record::CellRecord;
@@ -110,7 +112,9 @@ fn application_rows(view: &CellRecord<'_>) -> Vec<Row> {
     };
     let published = view.published;
     let beside = |row: Row, path: &str, ours| row.beside(published, path, Some(ours), quantity);
-    let row = Row::new("all operations, us", quantity(makespan));
+    let over_seeds = view.spread(|run| Some(run.application.as_ref()?.makespan_us));
+    let text = over_seeds.map_or_else(|| quantity(makespan), spread);
+    let row = Row::new("all operations, us", text);
     let mut rows = vec![beside(row, "application.makespan_us", makespan)];
     for (name, path, ours) in [
         (
@@ -127,19 +131,19 @@ fn application_rows(view: &CellRecord<'_>) -> Vec<Row> {
         let row = ours.map(|ours| beside(Row::new(name, quantity(ours)), path, ours));
         rows.extend(row);
     }
-    type Spread = fn(&ApplicationSummary) -> RankSpread;
-    let spreads: [(&str, Spread); 4] = [
+    type OfRanks = fn(&ApplicationSummary) -> RankSpread;
+    let spreads: [(&str, OfRanks); 4] = [
         ("a rank computes, us", |it| it.computing_us),
         ("a rank handles messages, us", |it| it.messaging_us),
         ("a rank waits, us", |it| it.waiting_us),
         ("others wait for a rank, us", |it| it.waited_for_us),
     ];
-    for (name, spread) in spreads {
-        let mean = view.application(|it| spread(it).mean);
-        let max = view.application(|it| spread(it).max);
+    for (name, of_ranks) in spreads {
+        let mean = view.application(|it| of_ranks(it).mean);
+        let max = view.application(|it| of_ranks(it).max);
         if let (Some(mean), Some(max)) = (mean, max.filter(|max| *max > 0.0)) {
             let rank = match view.runs.as_slice() {
-                [run] => run.application.as_ref().map(|it| spread(it).max_rank),
+                [run] => run.application.as_ref().map(|it| of_ranks(it).max_rank),
                 _ => None,
             };
             let rank = rank.map_or(String::new(), |rank| format!(", rank {rank}"));

@@ -1,6 +1,7 @@
 //! The table of cells: of a study that `viaduct run` ran over its values, or of a sweep.
 
 use super::{aligned_table, figure_format, is_fraction, mark, shown, sources, spread};
+use crate::across::Spread;
 use crate::figure::{difference, percent};
 use crate::outcome::{Figure, FigureRole, StudyOutcome};
 use crate::record::{CellRecord, Look};
@@ -86,9 +87,16 @@ fn number_columns<'a>(cells: &'a [CellRecord<'a>], look: Look) -> Vec<NumberColu
             Box::new(|cell| cell.runs.len().to_string()),
         ));
     }
+    let has_seeds = cells.iter().any(|cell| cell.runs.len() > 1);
+    let titled = |title: &str| match has_seeds {
+        true => format!("{title} (95 % CI)"),
+        false => title.to_owned(),
+    };
+    let told = |value: Option<Spread>| value.map_or_else(|| "-".to_owned(), spread);
     if any(|run| run.application.is_some()) {
-        let of = |cell: &CellRecord<'_>| shown(cell.application(|it| it.makespan_us));
-        columns.push(number("all operations us", Box::new(of)));
+        let makespan = |run: &Summary| Some(run.application.as_ref()?.makespan_us);
+        let of = move |cell: &CellRecord<'_>| told(cell.spread(makespan));
+        columns.push(number(&titled("all operations us"), Box::new(of)));
     }
     if cells.iter().any(|cell| cell.speed_up(cells).is_some()) {
         let of = |cell: &CellRecord<'_>| shown(cell.speed_up(cells));
@@ -99,8 +107,12 @@ fn number_columns<'a>(cells: &'a [CellRecord<'a>], look: Look) -> Vec<NumberColu
         application.is_some_and(|it| it.collective.is_some())
     };
     if any(has_collective) {
-        let of = |cell: &CellRecord<'_>| shown(cell.collective(|it| it.bus_bandwidth_gb_per_s));
-        columns.push(number("bus bandwidth GB/s", Box::new(of)));
+        let bandwidth = |run: &Summary| {
+            let collective = run.application.as_ref()?.collective.as_ref();
+            collective.map(|it| it.bus_bandwidth_gb_per_s)
+        };
+        let of = move |cell: &CellRecord<'_>| told(cell.spread(bandwidth));
+        columns.push(number(&titled("bus bandwidth GB/s"), Box::new(of)));
     }
     columns.extend([
         number(
