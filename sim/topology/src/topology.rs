@@ -9,6 +9,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::clos::Clos;
@@ -46,6 +47,8 @@ pub struct Topology {
     equal_paths: EqualPaths,
     /// What goes to a host by chance first.
     detours: Detours,
+    /// Rates of some links, in bits a second, whatever a file says of them.
+    rates: BTreeMap<LinkId, f64>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -116,6 +119,7 @@ impl Topology {
             labels: None,
             equal_paths: usual.unwrap_or_default(),
             detours: Detours::Never,
+            rates: BTreeMap::new(),
         }
     }
 
@@ -452,9 +456,19 @@ impl Topology {
         format!("{} -> {}", self.node_name(source), self.node_name(target))
     }
 
-    /// The rate that a file gives a link of its own, in bits a second.
+    /// The same with rates of its own for some links, in bits a second.
+    #[must_use]
+    pub fn with_link_rates(self, rates: BTreeMap<LinkId, f64>) -> Self {
+        Self { rates, ..self }
+    }
+
+    /// The rate that a link has of its own, by a file or by [`Topology::with_link_rates`], in bits a
+    /// second.
     #[must_use]
     pub fn link_rate_bits_per_second(&self, link: LinkId) -> Option<f64> {
+        if let Some(rate) = self.rates.get(&link) {
+            return Some(*rate);
+        }
         match &self.kind {
             Kind::Graph(graph) => graph.rate(link),
             _ => self.labels()?.attributes.rate(link.0 as usize),

@@ -576,9 +576,12 @@ impl Checker<'_> {
                         }),
                 );
             }
+            // A resolved scenario has what is usual.
+            let is_usual = links.ecn_probability.known() == Some(1.0);
+            let probability = links.ecn_probability.given().filter(|_| !is_usual);
             for (name, place) in [
                 ("ecn_high", links.ecn_high.given()),
-                ("ecn_probability", links.ecn_probability.given()),
+                ("ecn_probability", probability),
             ] {
                 if let Some(given) = place {
                     self.diagnostics.push(

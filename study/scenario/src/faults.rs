@@ -3,6 +3,8 @@
 
 mod line;
 
+use std::collections::BTreeMap;
+
 use viaduct_cluster::background;
 use viaduct_cluster::faults::{Detection, Fault, Links, Slowness};
 use viaduct_topology::{HostId, LinkId, Node, SwitchId, Topology};
@@ -43,6 +45,8 @@ pub(crate) struct Disturbances {
     pub(crate) faults: Vec<Fault>,
     pub(crate) background: Vec<background::Background>,
     pub(crate) detection: Detection,
+    /// Links that are slow, each with how many times as long bytes take on it.
+    pub(crate) slow_links: BTreeMap<LinkId, f64>,
     /// The rows as they were read, as TOML.
     pub(crate) toml: String,
 }
@@ -73,8 +77,18 @@ impl Disturbances {
             read.toml.push_str(&rows::to_toml(&row.keys));
         }
         for row in FAULTS.read::<FaultRow>(tree, "", diagnostics) {
-            let made = fault(&row.keys, row.place, topology, diagnostics);
-            read.faults.extend(diagnostics.tell(made));
+            if row.keys.kind.known() == Some(FaultKind::SlowLink) {
+                match slow_links(&row.keys, row.place, topology) {
+                    Ok(links) => links.into_iter().for_each(|(link, factor)| {
+                        *read.slow_links.entry(link).or_insert(1.0) *= factor;
+                    }),
+                    Err(Wrong::Said(diagnostic)) => diagnostics.push(diagnostic),
+                    Err(Wrong::Absent(_)) => {}
+                }
+            } else {
+                let made = fault(&row.keys, row.place, topology, diagnostics);
+                read.faults.extend(diagnostics.tell(made));
+            }
             read.toml.push_str(&rows::to_toml(&row.keys));
         }
         read
@@ -129,6 +143,12 @@ fn fault(
                 from: row.from.get()?,
                 by: slowness(row, place)?,
             },
+            FaultKind::SlowLink => {
+                let title = "links are slow in a study, not in a fault beside it";
+                let help = "put the [[fault]] into the study";
+                let told = Diagnostic::error(title).at(place).help(help);
+                return Err(Wrong::Said(told));
+            }
             FaultKind::NicDies => Fault::NicDies {
                 host: host()?,
                 at: row.at.get()?,
@@ -155,6 +175,24 @@ impl From<Absent> for Wrong {
     fn from(absent: Absent) -> Self {
         Self::Absent(absent)
     }
+}
+
+/// Links of a row that are slow, each with its factor.
+fn slow_links(
+    row: &FaultRow,
+    place: Place,
+    topology: &Topology,
+) -> Result<Vec<(LinkId, f64)>, Wrong> {
+    let Slowness::Factor(factor) = slowness(row, place)? else {
+        let label = "it has no messages of its own: say by what factor it is slow";
+        return Err(Wrong::Said(wrong(&row.per_message, label)));
+    };
+    let found = links(row, topology)?.resolve(topology);
+    let found = found.map_err(|label| Wrong::Said(wrong(&row.links, label)))?;
+    Ok(found
+        .into_iter()
+        .map(|link| (LinkId(link), factor))
+        .collect())
 }
 
 fn slowness(row: &FaultRow, place: Place) -> Result<Slowness, Wrong> {

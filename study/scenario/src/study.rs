@@ -650,6 +650,14 @@ impl Frame {
             &mut self.files,
             diagnostics,
         );
+        if !disturbances.slow_links.is_empty() {
+            let slow = disturbances.slow_links.iter().map(|(link, factor)| {
+                let rate = config.links.rate_of(&config.topology, *link);
+                (*link, rate.bits_per_second() / factor)
+            });
+            let rates = slow.collect();
+            config.topology = Arc::new(Topology::clone(&config.topology).with_link_rates(rates));
+        }
         config.faults = disturbances.faults;
         config.background = disturbances.background;
         config.detection = disturbances.detection;

@@ -23,6 +23,7 @@ words! {
         NicDies = "nic-dies",
         HostDies = "host-dies",
         SlowHost = "slow-host",
+        SlowLink = "slow-link",
     }
 }
 
@@ -31,7 +32,8 @@ section! {
         kind: Setting<FaultKind> = choice("what goes wrong");
         links: Setting<String> =
             text("all; host 1: its cable; s0 -> s1, or s0 <-> s1 for both directions").or("all"),
-            when kind = FaultKind::LinkDown | FaultKind::Loss | FaultKind::Corruption;
+            when kind = FaultKind::LinkDown | FaultKind::Loss | FaultKind::Corruption
+                | FaultKind::SlowLink;
         rate: Setting<f64> = share("share of the frames that each such link loses or corrupts"),
             when kind = FaultKind::Loss | FaultKind::Corruption;
         host: Setting<u32> = host("which host, or whose NIC"),
@@ -42,10 +44,13 @@ section! {
             when kind = FaultKind::LinkDown | FaultKind::SlowHost;
         until: Setting<Time> = time("when the links are up again").otherwise("never"),
             when kind = FaultKind::LinkDown;
-        factor: Setting<f64> = number("how many times as long all work of its processor takes")
-            .otherwise("per_message is given")
+        factor: Setting<f64> = number(
+            "how many times as long all work of its processor takes, or bytes on such a link, from \
+            the start to the end of the run",
+        )
+            .otherwise("per_message is given; needed for links")
             .not_beside(&[FaultRow::per_message]),
-            when kind = FaultKind::SlowHost;
+            when kind = FaultKind::SlowHost | FaultKind::SlowLink;
         per_message: Setting<Time> =
             time("work of its processor for each message that arrives, beside the usual")
                 .otherwise("factor is given")

@@ -3,7 +3,9 @@
 use viaduct_cluster::faults::{Fault, Links, Slowness};
 use viaduct_engine::Time;
 use viaduct_programs::config::SimulationConfig;
-use viaduct_scenario::{Study, load_programs, parse_study, read_faults};
+use viaduct_scenario::{
+    LEVELS, Override, Study, load_programs, parse_study, parse_study_with, read_faults,
+};
 use viaduct_topology::{HostId, Node, Ports, SwitchId, Topology};
 
 /// Two switches with two hosts each.
@@ -265,4 +267,74 @@ fn bad_lines() {
         said.push_str(&format!("---- {line}\n{answer}\n"));
     }
     insta::assert_snapshot!(said);
+}
+
+/// One message of a megabyte from host 0 to host 1.
+const LONG: &str = r#"
+[network]
+topology = "switch"
+hosts = 2
+
+[links]
+rate = "1 Gbit/s"
+frame_payload = "1500 B"
+
+[hosts]
+nic = "ideal"
+
+[traffic]
+arrivals = "goal"
+file = "one.goal"
+eager = "unlimited"
+
+[files]
+"one.goal" = """
+num_ranks 2
+rank 0 {
+send 1000000b to 1
+}
+rank 1 {
+recv 1000000b from 0
+}
+"""
+"#;
+
+#[test]
+fn a_slow_link_has_a_part_of_its_rate_at_every_level() {
+    let slow = |links: &str, factor: &str| {
+        format!("{LONG}[[fault]]\nkind = \"slow-link\"\nlinks = \"{links}\"\nfactor = {factor}\n")
+    };
+    for level in LEVELS {
+        let level = [Override::fixed(format!("links.model={level}"))];
+        let makespan = |text: &str| {
+            let study = parse_study_with(text, &level).unwrap();
+            let again = parse_study(&study.resolved_toml()).unwrap();
+            assert_eq!(study.config.topology, again.config.topology);
+            let run =
+                viaduct_cluster::run(&study.config, &mut |_| core::ops::ControlFlow::Continue(()));
+            let application = run.unwrap().application.unwrap();
+            application.makespan.microseconds_f64()
+        };
+        let usual = makespan(LONG);
+        for (links, times) in [
+            ("host 1", 4.0),
+            ("s0 -> n0-1", 4.0),
+            ("n0-1 -> s0", 1.0),
+            ("all", 4.0),
+        ] {
+            let found = makespan(&slow(links, "4")) / usual;
+            assert!(
+                (found / times - 1.0).abs() < 0.01,
+                "{level:?} {links}: {found}"
+            );
+        }
+    }
+    let error = |text: &str| parse_study(text).expect_err("it is refused").to_string();
+    let nowhere = error(&slow("host 2", "4"));
+    assert!(nowhere.contains("no host 2"), "{nowhere}");
+    let never = error(&slow("host 1", "0"));
+    assert!(never.contains("a factor is above 0"), "{never}");
+    let message = slow("host 1", "4").replace("factor = 4", "per_message = \"1 us\"");
+    let message = error(&message);
+    assert!(message.contains("per_message"), "{message}");
 }
