@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use viaduct_engine::Time;
 use viaduct_operations::loggops::{Parameters, replay};
-use viaduct_operations::{Graph, Kind, check, goal};
+use viaduct_operations::{Graph, Kind, check, goal, jobs};
 use viaduct_report::{count, thousands};
 use viaduct_scenario::{format_time, parse_rate, parse_size, parse_time};
 
@@ -46,6 +46,16 @@ enum GoalCommand {
         file: PathBuf,
         /// The file to write
         output: PathBuf,
+    },
+    /// Put files beside each other, as jobs of one cluster: the ranks of each behind those of the one
+    /// before
+    Join {
+        /// GOAL files, text or binary
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// The file to write: a text, or binary if its name ends in `.bin`
+        #[arg(long, value_name = "FILE")]
+        to: PathBuf,
     },
     /// Carry a file out without a network, by the LogGOPS model
     Replay(ReplayArguments),
@@ -119,6 +129,7 @@ pub(crate) fn goal(arguments: &GoalArguments) -> Result<Exit, Failure> {
         GoalCommand::Info { file } => info(file),
         GoalCommand::ToBinary { file, output } => convert(file, output, goal::write_binary),
         GoalCommand::ToText { file, output } => convert(file, output, goal::write_text),
+        GoalCommand::Join { files, to } => join(files, to),
         GoalCommand::Replay(arguments) => replay_file(arguments),
     }
 }
@@ -213,6 +224,24 @@ type Writer = fn(&Graph, &mut dyn std::io::Write) -> std::io::Result<()>;
 
 fn convert(file: &Path, target: &Path, write: Writer) -> Result<Exit, Failure> {
     write_file(&read(file)?, target, write)?;
+    Ok(Exit::Fine)
+}
+
+/// Writes files as jobs of one, and says which ranks each has.
+fn join(files: &[PathBuf], target: &Path) -> Result<Exit, Failure> {
+    let mut jobs = Vec::new();
+    let (mut text, mut first) = (String::new(), 0_u64);
+    for file in files {
+        let stem = file.file_stem().unwrap_or(file.as_os_str());
+        let graph = read(file)?;
+        let next = first + u64::from(graph.ranks());
+        let _ = writeln!(text, "ranks {first} to {}: {}", next - 1, file.display());
+        first = next;
+        jobs.push((stem.to_string_lossy().into_owned(), graph));
+    }
+    let all = jobs::side_by_side(&jobs).map_err(Failure::plain)?;
+    write_graph(&all, target)?;
+    output::result(&text)?;
     Ok(Exit::Fine)
 }
 

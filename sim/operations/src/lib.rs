@@ -13,6 +13,7 @@
 //! - [`collective`] makes the graphs of collective operations.
 //! - [`programs`] makes traces of parallel programs by name.
 //! - [`trace`] makes the graph of what ranks do step by step, with collectives by name.
+//! - [`jobs`] puts several applications on one cluster.
 //! - [`gzip`] unpacks files that are packed.
 //! - [`check`] finds cycles, and sends and receives that cannot match.
 //!
@@ -38,6 +39,7 @@ mod dependencies;
 pub mod goal;
 mod graph;
 pub mod gzip;
+pub mod jobs;
 pub mod loggops;
 mod matching;
 mod misfits;

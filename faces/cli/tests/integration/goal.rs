@@ -122,3 +122,31 @@ fn a_collective_takes_what_its_file_does() {
         assert!(replayed.contains("end            87.668 us"), "{replayed}");
     }
 }
+
+#[test]
+fn files_side_by_side_are_jobs_that_know_nothing_of_each_other() {
+    let folder = tempfile::tempdir().expect("it is right");
+    let one = "num_ranks 2\nrank 0 {\nfirst: calc 1500\nl2: send 8b to 1\nl2 requires first\n}\n\
+               rank 1 {\nrecv 8b from -1\n}\n";
+    std::fs::write(folder.path().join("one.goal"), one).expect("it is right");
+    let other = one.replace("1500", "9000");
+    std::fs::write(folder.path().join("other.goal"), other).expect("it is right");
+    let said = told(&goal(
+        folder.path(),
+        &["join", "one.goal", "other.goal", "--to", "both.goal"],
+    ));
+    let ranks = "ranks 0 to 1: one.goal\nranks 2 to 3: other.goal\n";
+    assert_eq!(said, (Some(0), ranks.to_owned()));
+    let ends = |file: &str| {
+        let text = told(&goal(folder.path(), &["replay", file, "--ranks"])).1;
+        let ranks = text.lines().filter(|line| line.starts_with("rank "));
+        let ends = ranks.map(|line| line.split_whitespace().skip(2).collect::<String>());
+        ends.collect::<Vec<_>>()
+    };
+    let apart = [ends("one.goal"), ends("other.goal")].concat();
+    assert_eq!(ends("both.goal"), apart);
+    assert_ne!(apart[1], apart[3]);
+    let text = std::fs::read_to_string(folder.path().join("both.goal")).expect("it is right");
+    assert!(text.contains("// other: first\n"), "{text}");
+    assert!(text.contains("send 8b to 3\n"), "{text}");
+}
