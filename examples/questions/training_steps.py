@@ -3,6 +3,7 @@
     pip install .
     python examples/questions/training_steps.py dense
     python examples/questions/training_steps.py experts
+    python examples/questions/training_steps.py dense --overlap
 
 A dense model of 32 layers on 1,024 hosts: 16 replicas, layers cut in 8 parts, 8 stages. A mixture
 of experts of 16 layers on 256 hosts: 64 replicas, 4 stages, experts shared by 16 hosts. Both on
@@ -18,7 +19,7 @@ from viaduct import training
 LINKS = ("400 Gbit/s", "200 Gbit/s")
 
 
-def dense(scale: int) -> via.Graph:
+def dense(scale: int, overlap: bool) -> via.Graph:
     """Make the step of the dense model; `scale` divides replicas, parts and stages."""
     layout = training.Layout(data=16 // scale, tensor=8 // scale, pipeline=8 // scale)
     model = training.Model(
@@ -29,10 +30,10 @@ def dense(scale: int) -> via.Graph:
         gradient_bytes="64 MiB",
         optimizer="2 ms",
     )
-    return training.dense(layout, model, microbatches=8)
+    return training.dense(layout, model, microbatches=8, overlap=overlap)
 
 
-def experts(scale: int) -> via.Graph:
+def experts(scale: int, overlap: bool) -> via.Graph:
     """Make the step of the mixture of experts; `scale` divides replicas and stages."""
     layout = training.Layout(data=64 // scale, pipeline=4 // scale)
     model = training.Model(
@@ -50,6 +51,7 @@ def experts(scale: int) -> via.Graph:
         expert="1 ms",
         dispatched_bytes="32 MiB",
         microbatches=4,
+        overlap=overlap,
     )
 
 
@@ -57,9 +59,10 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("model", choices=["dense", "experts"])
     arguments.add_argument("--scale", type=int, default=1, help="divide the groups by so much [1]")
+    arguments.add_argument("--overlap", action="store_true", help="sum gradients up beside layers")
     given = arguments.parse_args()
 
-    graph = {"dense": dense, "experts": experts}[given.model](given.scale)
+    graph = {"dense": dense, "experts": experts}[given.model](given.scale, given.overlap)
     print(f"{graph.ranks} ranks, {graph.operations} operations")
     print("links", "step, ms", "computing, ms", "waiting, ms", sep="\t")
     for rate in LINKS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,25 @@ def test_a_pipeline_takes_what_its_stages_do_and_its_bubble(stages: int, batches
     # A message of no bytes takes about a microsecond, and there are two a batch and stage.
     allowed = 4 * (batches + stages)
     assert expected <= makespan_us(result) <= expected + allowed
+
+
+@pytest.mark.parametrize(("gradient_bytes", "is_short"), [(100_000, True), (10_000_000, False)])
+def test_gradients_are_summed_up_beside_the_layers_before(
+    gradient_bytes: int, is_short: bool
+) -> None:
+    model = dataclasses.replace(MODEL, gradient_bytes=gradient_bytes)
+    layout = training.Layout(data=2)
+
+    def step_us(overlap: bool) -> float:
+        graph = training.dense(layout, model, microbatches=2, overlap=overlap)
+        return makespan_us(net(2).run(traffic=graph))
+
+    computing = 2 * 4 * 300 + 50
+    behind, beside = step_us(False), step_us(True)
+    # Of four sums that are shorter than a layer three are hidden; of longer ones three layers.
+    one = (behind - computing) / 4
+    assert beside == pytest.approx(computing + one if is_short else behind - 3 * 200, rel=0.01)
+    assert (one < 200) == is_short
 
 
 def test_groups_of_a_layout_share_the_ranks() -> None:

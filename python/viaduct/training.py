@@ -108,7 +108,15 @@ def _schedule(stage: int, stages: int, microbatches: int) -> Iterator[tuple[bool
 _Layer = Callable[[Graph, int, bool, list[Step]], Step]
 
 
-def _step(graph: Graph, layout: Layout, model: Model, microbatches: int, layer: _Layer) -> Graph:
+def _step(
+    graph: Graph,
+    layout: Layout,
+    model: Model,
+    microbatches: int,
+    layer: _Layer,
+    *,
+    overlap: bool,
+) -> Graph:
     """Make the step of all ranks; `layer` adds a layer of a rank, one way, and gives its end."""
     if model.layers % layout.pipeline:
         raise ScenarioError(
@@ -120,6 +128,7 @@ def _step(graph: Graph, layout: Layout, model: Model, microbatches: int, layer: 
     for rank in range(layout.ranks):
         stage, replica, part = layout.place(rank)
         last: list[Step] = []
+        gradients: list[list[Step]] = []
         for forward, batch in _schedule(stage, layout.pipeline, microbatches):
             way = 1 if forward else -1
             before, behind = stage - way, stage + way
@@ -127,29 +136,43 @@ def _step(graph: Graph, layout: Layout, model: Model, microbatches: int, layer: 
             if 0 <= before < layout.pipeline:
                 source = layout.rank(before, replica, part)
                 wait.append(graph.receive(rank, source, model.activation_bytes, tag=batch))
+            # Behind which the gradients of each layer are complete: those of the last batch stay.
+            gradients.clear()
             for _ in range(layers):
                 wait = [layer(graph, rank, forward, wait)]
+                gradients.append(wait)
             last = wait
             if 0 <= behind < layout.pipeline:
                 to = layout.rank(behind, replica, part)
                 graph.send(rank, to, model.activation_bytes, tag=batch, after=last)
         if layout.data > 1:
-            summed = [
+            last = [
                 graph.together(
-                    rank, "all-reduce", model.gradient_bytes, group=data[rank], after=last
+                    rank,
+                    "all-reduce",
+                    model.gradient_bytes,
+                    group=data[rank],
+                    after=complete if overlap else last,
                 )
-                for _ in range(layers)
+                for complete in gradients
             ]
-            last = summed
         graph.compute(rank, model.optimizer, after=last, name="optimizer")
     return graph
 
 
-def dense(layout: Layout, model: Model, *, microbatches: int = 1, **keys: Setting) -> Graph:
+def dense(
+    layout: Layout,
+    model: Model,
+    *,
+    microbatches: int = 1,
+    overlap: bool = False,
+    **keys: Setting,
+) -> Graph:
     """Make a step of a model whose layers are all alike.
 
     Each layer of a tensor group ends with two all-reduces of the activations either way. Stages do
-    one forward and one backward in turn; gradients are summed up at the end.
+    one forward and one backward in turn; gradients are summed up at the end, or beside the last
+    backward pass.
 
     Parameters
     ----------
@@ -157,6 +180,9 @@ def dense(layout: Layout, model: Model, *, microbatches: int = 1, **keys: Settin
         How ranks share it, and what a layer costs.
     microbatches : int
         Batches that go through the pipeline one behind the other.
+    overlap : bool
+        Whether the gradients of a layer are summed up as soon as the last batch has left it, while
+        the layers before it are computed.
     **keys
         Those of `Graph`: `all_reduce="double-tree"`.
     """
@@ -173,7 +199,7 @@ def dense(layout: Layout, model: Model, *, microbatches: int = 1, **keys: Settin
                 )
         return end
 
-    return _step(graph, layout, model, microbatches, layer)
+    return _step(graph, layout, model, microbatches, layer, overlap=overlap)
 
 
 def mixture_of_experts(
@@ -184,6 +210,7 @@ def mixture_of_experts(
     expert: str,
     dispatched_bytes: int | str,
     microbatches: int = 1,
+    overlap: bool = False,
     **keys: Setting,
 ) -> Graph:
     """Make a step of a model each of whose layers has experts on other ranks.
@@ -201,7 +228,7 @@ def mixture_of_experts(
         Time of a rank's experts, forward; backward they take twice as long.
     dispatched_bytes
         What a rank has for all experts together.
-    microbatches, **keys
+    microbatches, overlap, **keys
         As of `dense`.
     """
     of_stage = layout.data * layout.tensor
@@ -225,4 +252,4 @@ def mixture_of_experts(
                 end = graph.compute(rank, expert, after=end, name="experts")
         return end
 
-    return _step(graph, layout, model, microbatches, layer)
+    return _step(graph, layout, model, microbatches, layer, overlap=overlap)
