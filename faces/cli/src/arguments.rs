@@ -81,8 +81,8 @@ pub(crate) enum Command {
         viaduct sweep torus-1024 --seeds 50 --until-width 1%\n  \
         viaduct sweep --resume runs/torus-1024-sweep-1f0c9a62")]
     Sweep(SweepArguments),
-    /// Run a study at several levels of its network, or several studies, or one at several values of
-    /// its keys, and say how far they differ
+    /// Run a study at several levels of its network, or several studies, or one at several values
+    /// of its keys, and say how far they differ
     #[command(
         after_help = "Examples:\n  viaduct compare torus-1024 --levels queues,fluid\n  \
         viaduct compare torus-1024 --set traffic.rate=400/s --set run.until=\"2 s\"\n  \

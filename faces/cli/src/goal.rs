@@ -47,8 +47,8 @@ enum GoalCommand {
         /// The file to write
         output: PathBuf,
     },
-    /// Put files beside each other, as jobs of one cluster: the ranks of each behind those of the one
-    /// before
+    /// Put files beside each other, as jobs of one cluster: the ranks of each behind those of the
+    /// one before
     Join {
         /// GOAL files, text or binary
         #[arg(required = true)]

@@ -462,8 +462,8 @@ impl Topology {
         Self { rates, ..self }
     }
 
-    /// The rate that a link has of its own, by a file or by [`Topology::with_link_rates`], in bits a
-    /// second.
+    /// The rate that a link has of its own, by a file or by [`Topology::with_link_rates`], in bits
+    /// a second.
     #[must_use]
     pub fn link_rate_bits_per_second(&self, link: LinkId) -> Option<f64> {
         if let Some(rate) = self.rates.get(&link) {
