@@ -114,6 +114,15 @@ pub(crate) struct Crossing {
     upstream: Option<usize>,
 }
 
+/// A part of the critical path that the message alone may have, too.
+#[derive(Clone, Copy, Debug)]
+enum Own {
+    /// A piece was in the way of another for so long, on a link or with the adapter.
+    Service(u64),
+    /// So long after it had begun at a place, a piece came to the next one.
+    Step(u32, u64),
+}
+
 impl Crossing {
     /// At a place, which it has from when until when, and from where it goes on.
     pub(crate) const fn new(
@@ -224,17 +233,12 @@ impl Followed {
         };
         let there = self.crossings[at].goes_on;
         waits.in_order = Time::from_picoseconds(self.end.saturating_sub(there));
-        let steps_at_end = self.steps_at_end();
-        let mut is_at_end = true;
+        let mut own = Vec::new();
+        let mut comes_from_behind = true;
         loop {
             let it = &self.crossings[at];
-            if is_at_end
-                && it.is_again
-                && let Some(&step) = steps_at_end.get(&it.place)
-            {
-                // The message alone ends with its last piece, which may be shorter.
-                let longer = it.step().saturating_sub(step);
-                waits.sent_again += Time::from_picoseconds(longer);
+            if comes_from_behind {
+                own.push(Own::Step(it.place, it.step()));
             }
             // A piece of its own message was in its way.
             if let Some(in_front) = it.in_front
@@ -242,26 +246,62 @@ impl Followed {
             {
                 let in_front_of_it = &self.crossings[in_front];
                 self.charge(&mut waits, it.place, (in_front_of_it.ended, it.began));
+                let service = in_front_of_it.ended - in_front_of_it.began;
                 if it.is_again || in_front_of_it.piece.is_trimmed {
                     // One of the two is more than the message alone has.
-                    let own = in_front_of_it.ended - in_front_of_it.began;
-                    waits.sent_again += Time::from_picoseconds(own);
+                    waits.sent_again += Time::from_picoseconds(service);
+                } else {
+                    own.push(Own::Service(service));
                 }
                 at = in_front;
-                is_at_end = false;
+                comes_from_behind = false;
                 continue;
             }
             self.charge(&mut waits, it.place, (it.came, it.began));
-            is_at_end &= it.turn.is_none();
             let earlier = match it.turn {
-                Some(turn) => self.before_turn(&mut waits, turn),
+                Some(turn) => self.before_turn((&mut waits, &mut own), turn),
                 None => it.upstream,
             };
+            comes_from_behind = it.turn.is_none();
             match earlier {
                 Some(earlier) => at = earlier,
-                None => return waits,
+                None => break,
             }
         }
+        waits.sent_again += Time::from_picoseconds(self.overtaken(&own));
+        waits
+    }
+
+    /// How much longer the message's own times on a path are than on any of the message alone, as
+    /// trimmed pieces have overtaken others, or have come again.
+    ///
+    /// Alone, each piece but the last is in the way of the next one at one place, and from then on
+    /// the steps are those of the last piece, which may be shorter. The times are given from the
+    /// last to the first.
+    fn overtaken(&self, own: &[Own]) -> u64 {
+        if !self.crossings.iter().any(|it| it.piece.is_trimmed) {
+            return 0;
+        }
+        let pieces = self.turns.iter().filter(|turn| !turn.is_again).count();
+        let is_service = |own: &&Own| matches!(own, Own::Service(_));
+        let services = own.iter().filter(is_service).count();
+        let mut too_many = (services + 1).saturating_sub(pieces);
+        let steps_at_end = self.steps_at_end();
+        let mut longer = 0;
+        for own in own {
+            match own {
+                Own::Service(_) if too_many == 0 => break,
+                Own::Service(service) => {
+                    too_many -= 1;
+                    longer += service;
+                }
+                Own::Step(place, step) => {
+                    let at_end = steps_at_end.get(place).unwrap_or(step);
+                    longer += step.saturating_sub(*at_end);
+                }
+            }
+        }
+        longer
     }
 
     /// How long the last piece of the message takes at each place, until it comes to the next.
@@ -273,7 +313,11 @@ impl Followed {
 
     /// Charges what the turn of an adapter waited for; the piece on the first link that it
     /// followed.
-    fn before_turn(&self, waits: &mut Waits, mut number: usize) -> Option<usize> {
+    fn before_turn(
+        &self,
+        (waits, own): (&mut Waits, &mut Vec<Own>),
+        mut number: usize,
+    ) -> Option<usize> {
         loop {
             let turn = &self.turns[number];
             let before = number.checked_sub(1);
@@ -296,6 +340,9 @@ impl Followed {
             let on_bus = (turn.chosen.max(ready.0), turn.read);
             self.charge(waits, self.source_bus, on_bus);
             self.charge_turn(waits, turn, ready);
+            if !turn.is_again && before.is_some() {
+                own.push(Own::Service(ready.1));
+            }
             if !is_by_adapter {
                 return on_link;
             }
