@@ -80,6 +80,8 @@ pub(crate) struct Credits {
     passages: Passages,
     /// Which ways packets take, if they take some of their own, and those that are on theirs.
     spread: Option<Box<Spread>>,
+    /// Whether each switch chooses a link for them by its queues.
+    chooses_links: bool,
     routed: Vec<Routed>,
     routed_free: Vec<u32>,
     /// Units in the buffers of switches, or on their way there.
@@ -165,6 +167,8 @@ impl Credits {
             switch.lay(settings.channels);
         }
         let resources = links.len() + hosts as usize;
+        let spread = Spread::of(topology, config.frame);
+        let chooses_links = spread.as_ref().is_some_and(|it| it.is_least_queued());
         Self {
             topology: Arc::clone(topology),
             settings,
@@ -181,7 +185,8 @@ impl Credits {
             due_event: EventId::NONE,
             due_at: NEVER,
             passages: Passages::new(),
-            spread: Spread::of(topology, config.frame),
+            spread,
+            chooses_links,
             routed: Vec::new(),
             routed_free: Vec::new(),
             waiting: 0,

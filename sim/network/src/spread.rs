@@ -188,6 +188,19 @@ impl Spread {
         most.saturating_sub(self.patience) * links > most_around * links_around
     }
 
+    /// The link that a switch takes of so many that lead on equally well: the one whose queue holds
+    /// the fewest bytes, of several the first from the one on that a piece's number says.
+    pub(crate) fn least_queued(
+        &self,
+        (at, goal): (SwitchId, HostId),
+        (number, count): (u32, u32),
+        mut held: impl FnMut(u32) -> u64,
+    ) -> Option<LinkId> {
+        let from_its_own = (0..count).map(|turn| (number + turn) % count);
+        let links = from_its_own.filter_map(|place| self.topology.next_link(at, goal, place));
+        links.min_by_key(|link| held(link.0))
+    }
+
     /// Appends all links of the shortest way of a piece, or of its detour; the place of the link
     /// with which that turns to the target.
     pub(crate) fn lay(
@@ -197,16 +210,23 @@ impl Spread {
         way: &mut Vec<u32>,
     ) -> Option<usize> {
         way.push(self.topology.host_up(course.source).0);
-        let mut turn = None;
-        match over {
-            None => self.follow(course, &self.straight(course), |link| way.push(link.0)),
-            Some(over) => {
-                let [there, back] = self.around(course, over);
-                self.follow(course, &[there], |link| way.push(link.0));
-                turn = Some(way.len());
-                self.follow(course, &[back], |link| way.push(link.0));
-            }
+        self.lay_from(course, self.topology.host_switch(course.source), over, way)
+    }
+
+    /// The same of what is left from a switch on.
+    pub(crate) fn lay_from(
+        &self,
+        course: &Course,
+        at: SwitchId,
+        over: Option<HostId>,
+        way: &mut Vec<u32>,
+    ) -> Option<usize> {
+        let (mut begin, mut turn) = (at, None);
+        if let Some(over) = over {
+            self.follow(course, &[(at, over)], |link| way.push(link.0));
+            (begin, turn) = (self.topology.host_switch(over), Some(way.len()));
         }
+        self.follow(course, &[(begin, course.target)], |link| way.push(link.0));
         way.push(self.topology.host_down(course.target).0);
         turn
     }

@@ -102,6 +102,8 @@ pub(super) struct Link {
     pub(super) input_free_at: u64,
     /// Bytes of all that has begun.
     pub(super) carried: f64,
+    /// The credits of those who have chosen it by the shortest queue, and wait for it.
+    pub(super) chosen: u32,
     /// Credits that go back: when they are there, of which channel, how many.
     pub(super) returning: VecDeque<(u64, u32, u32)>,
     /// Its number among the links into its switch.
@@ -133,6 +135,7 @@ impl Link {
             free_at: 0,
             input_free_at: 0,
             carried: 0.0,
+            chosen: 0,
             returning: VecDeque::new(),
             port: 0,
             turn_of_channel: 0,

@@ -191,6 +191,7 @@ impl Credits {
         }
         self.links[output as usize].turn_of_port = (port + 1) % switch.inputs.len() as u32;
         self.give_back(channel, unit.credits, read_at);
+        self.note_leaving(&unit);
         let carried = (unit.passage, unit.packet, unit.kind);
         self.leave(carried, unit.next_place, (now, service));
     }
@@ -202,7 +203,7 @@ impl Credits {
             return Front::Waits;
         };
         let mut unit = *unit;
-        if unit.packet != NONE && unit.next_place == 1 {
+        if unit.packet != NONE && (unit.next_place == 1 || self.chooses_links) {
             if unit.ready > now {
                 return Front::Later(unit.ready);
             }

@@ -141,17 +141,11 @@ impl Frames {
             return;
         };
         if spread.is_least_queued() {
-            let mut least = u64::MAX;
-            for turn in 0..count {
-                let number = (u32::from(arrival.route) + turn) % count;
-                let Some(link) = spread.topology().next_link(at, goal, number) else {
-                    continue;
-                };
-                let output = &mut self.outputs[link.0 as usize];
-                let held = output.held_by(arrival.time, self.ordered.is_some());
-                if held < least {
-                    (least, arrival.link) = (held, link.0);
-                }
+            let (outputs, is_ordered) = (&mut self.outputs, self.ordered.is_some());
+            let held = |link: u32| outputs[link as usize].held_by(arrival.time, is_ordered);
+            let number = u32::from(arrival.route);
+            if let Some(link) = spread.least_queued((at, goal), (number, count), held) {
+                arrival.link = link.0;
             }
         }
         if !arrival.kind.is_on_detour() && (spread.is_least_queued() || enters) {

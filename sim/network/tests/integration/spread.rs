@@ -15,18 +15,29 @@ use crate::common::{NO_BUSES, carry_or_lose, transfer};
 const FRAME: u32 = 1_000;
 /// Picoseconds of a frame on a link.
 const SERVICE: u64 = 80_000;
+const CABLE: Time = Time::from_picoseconds(1_000_000);
 
 /// Links of 100 Gbit/s and 1 us, with queues of a size.
 fn network(topology: &Arc<Topology>, bytes_max: Option<u64>) -> Network {
+    network_at(Sharing::Packets, CABLE, topology, bytes_max)
+}
+
+/// The same at some level, with other cables.
+fn network_at(
+    sharing: Sharing,
+    cable: Time,
+    topology: &Arc<Topology>,
+    bytes_max: Option<u64>,
+) -> Network {
     let rate = Rate::from_bits_per_second(100e9);
     let links = LinkConfig {
-        sharing: Sharing::Packets,
+        sharing,
         arrival: Arrival::default(),
         switching: Switching::StoreAndForward,
         rate,
         host_rate: rate,
-        propagation: Time::from_nanoseconds(1_000),
-        host_propagation: Time::from_nanoseconds(1_000),
+        propagation: cable,
+        host_propagation: cable,
         frame: Frame {
             payload_bytes: FRAME,
             header_bytes: 0,
@@ -123,22 +134,25 @@ fn the_frames_of_a_flow_take_each_way_over_a_tree_as_often() {
 
 #[test]
 fn a_flow_alone_takes_as_long_over_many_ways_as_over_one() {
-    let last = |equal_paths| {
-        let topology = clos(equal_paths);
-        run(&mut network(&topology, None), &[(3, 100)], 77)[0]
-    };
-    let hash = last(EqualPaths::Hash);
-    assert_eq!(last(EqualPaths::Spray), hash);
-    assert_eq!(last(EqualPaths::LeastQueued), hash);
+    for sharing in [Sharing::Packets, Sharing::Credits] {
+        let last = |equal_paths| {
+            let topology = clos(equal_paths);
+            let mut network = network_at(sharing, CABLE, &topology, None);
+            run(&mut network, &[(3, 100)], 77)[0]
+        };
+        let hash = last(EqualPaths::Hash);
+        assert_eq!(last(EqualPaths::Spray), hash);
+        assert_eq!(last(EqualPaths::LeastQueued), hash);
+    }
 }
 
 #[test]
 fn a_switch_that_looks_at_its_queues_keeps_clear_of_the_full_ones() {
     // One leaf with three hosts, two links up, and three frames at once.
     let topology = Topology::leaf_spine(6, 3, 2).unwrap();
-    let waits = |equal_paths| {
+    let waits = |sharing, equal_paths, cable| {
         let topology = Arc::new(topology.clone().with_equal_paths(equal_paths));
-        let mut network = network(&topology, None);
+        let mut network = network_at(sharing, cable, &topology, None);
         // Messages of one frame: each begins with a way that is drawn.
         let sends: Vec<_> = (0..600_u64)
             .map(|number| {
@@ -155,8 +169,45 @@ fn a_switch_that_looks_at_its_queues_keeps_clear_of_the_full_ones() {
     // One of the three waits for one other. By chance it does three times of four, else one waits
     // for one and another one for two: half a frame on average, with a deviation of a fiftieth.
     let unloaded = 4 * SERVICE + 4_000_000;
-    assert_eq!(waits(EqualPaths::LeastQueued), unloaded + SERVICE / 3);
-    assert!(waits(EqualPaths::Spray) > unloaded + SERVICE * 11 / 25);
+    for (equal_paths, least, most) in [
+        (EqualPaths::LeastQueued, SERVICE / 3, SERVICE / 3),
+        (EqualPaths::Spray, SERVICE * 11 / 25, SERVICE * 14 / 25),
+    ] {
+        let expected = unloaded + least..=unloaded + most;
+        let waited = waits(Sharing::Packets, equal_paths, CABLE);
+        assert!(expected.contains(&waited), "{equal_paths:?}: {waited}");
+        // With credits a frame is in the queue until its credits are back, here before the next
+        // three frames come.
+        let short = Time::from_picoseconds(10_000);
+        let waited = waits(Sharing::Credits, equal_paths, short) + 4 * (1_000_000 - 10_000);
+        assert!(
+            expected.contains(&waited),
+            "credits, {equal_paths:?}: {waited}"
+        );
+    }
+}
+
+#[test]
+fn with_credits_a_permutation_over_a_tree_is_done_sooner_by_ways_of_frames() {
+    const FRAMES: u32 = 500;
+    let last = |equal_paths| {
+        let topology = clos(equal_paths);
+        let hosts = topology.host_count();
+        let mut network = network_at(Sharing::Credits, CABLE, &topology, None);
+        let there = run(&mut network, &permutation(hosts), FRAMES);
+        assert!(network.deadlock().is_none());
+        *there.iter().max().unwrap() as f64 / (u64::from(FRAMES) * SERVICE) as f64
+    };
+    let (by_queue, spray, hash) = (
+        last(EqualPaths::LeastQueued),
+        last(EqualPaths::Spray),
+        last(EqualPaths::Hash),
+    );
+    // What is in front of a buffer holds up what is behind it, so that a link carries a bit more
+    // than half of its rate (Karol, Hluchyj and Morgan, 1987).
+    let told = format!("{by_queue}, {spray}, {hash}");
+    assert!(by_queue > 1.0 && by_queue < 1.0 / 0.5, "{told}");
+    assert!(by_queue < spray && hash > 2.0 * spray, "{told}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use viaduct_cluster::config::ClusterConfig;
 use viaduct_network::Sharing;
-use viaduct_topology::{EqualPaths, LinkId, Topology};
+use viaduct_topology::{LinkId, Topology};
 
 use super::Checker;
 use crate::diagnostics::Diagnostic;
@@ -25,15 +25,7 @@ impl Checker<'_> {
             ),
         };
         let level = config.links.sharing;
-        let is_least_queued = topology.equal_paths() == EqualPaths::LeastQueued;
-        let error = if level == Sharing::Credits && is_least_queued {
-            Diagnostic::error("switches do not choose by their queues at this level")
-                .label("links.model is \"credits\", where frames take equal ways in turn")
-                .help(
-                    "set network.equal_paths to \"spray\", or links.model to \"packets\"; by queues \
-                     network.routing = \"ugal-l\" decides on detours here",
-                )
-        } else if !matches!(level, Sharing::Packets | Sharing::Credits) {
+        let error = if !matches!(level, Sharing::Packets | Sharing::Credits) {
             let level = level.name();
             Diagnostic::error("frames take no ways of their own at this level")
                 .label(format!(

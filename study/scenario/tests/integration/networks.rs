@@ -147,13 +147,6 @@ fn what_does_not_exist_is_refused_where_it_is_written() {
         "ugal_elsewhere",
         told(dragonfly, &["network.routing=ugal-g"])
     );
-    insta::assert_snapshot!(
-        "least_queued_with_credits",
-        told(
-            dragonfly,
-            &["network.equal_paths=least-queued", "links.model=credits"]
-        )
-    );
     let of_file = "topology = \"graph\"\nfile = \"slow.txt\"\nequal_paths = \"least-queued\"\n\
                    [files]\n\"slow.txt\" = \"\"\"\nhosts n*\nn0 a\nn1 d\na b\nb d\na c\n\
                    c d rate=\"1 Gbit/s\"\n\"\"\"";

@@ -79,6 +79,7 @@ const PARTS: [&[&str]; 8] = [
         "switch",
     ],
     &[
+        "credits least-queued",
         "credits ugal",
         "credits spray",
         "credits wormhole",

@@ -106,13 +106,26 @@ fn half_way_round_a_ring_more_comes_through_by_both_ways() {
 
 #[test]
 fn packets_that_overtake_make_whole_messages_in_order() {
-    for (flow_control, detours) in [
-        (FlowControl::Wormhole, Detours::Always),
-        (FlowControl::Wormhole, Detours::ByLocalQueues),
-        (FlowControl::VirtualCutThrough, Detours::Always),
-        (FlowControl::VirtualCutThrough, Detours::ByAllQueues),
+    let by_queue = |topology: Topology| topology.with_equal_paths(EqualPaths::LeastQueued);
+    let tree = by_queue(Topology::leaf_spine(80, 8, 4).unwrap());
+    for (flow_control, topology) in [
+        (FlowControl::Wormhole, dragonfly(Detours::Always)),
+        (FlowControl::Wormhole, dragonfly(Detours::ByLocalQueues)),
+        (FlowControl::Wormhole, by_queue(dragonfly(Detours::Always))),
+        (FlowControl::Wormhole, tree.clone()),
+        (FlowControl::VirtualCutThrough, dragonfly(Detours::Always)),
+        (
+            FlowControl::VirtualCutThrough,
+            dragonfly(Detours::ByAllQueues),
+        ),
+        (
+            FlowControl::VirtualCutThrough,
+            by_queue(dragonfly(Detours::ByAllQueues)),
+        ),
+        (FlowControl::VirtualCutThrough, tree),
     ] {
-        let topology = Arc::new(dragonfly(detours));
+        let (detours, equal_paths) = (topology.detours(), topology.equal_paths());
+        let topology = Arc::new(topology);
         let rules = Rules {
             flow_control,
             packet: 4,
@@ -139,7 +152,7 @@ fn packets_that_overtake_make_whole_messages_in_order() {
             let (head_before, tail_before) = before.unwrap_or_default();
             assert!(
                 *tail >= tail_before && *head >= head_before,
-                "{flow_control:?}, {detours:?}"
+                "{flow_control:?}, {detours:?}, {equal_paths:?}"
             );
         }
         assert!(network.deadlock().is_none());
