@@ -13,6 +13,19 @@ use crate::metadata::{Artifact, Metadata, Package};
 use crate::side_by_side::{Ended, side_by_side, workers};
 use crate::{Finding, Findings, cargo};
 
+/// Programs that take half a minute and longer: they come first, so that none of them is left alone
+/// at the end.
+const LONG: [&str; 8] = [
+    "matrix of viaduct-scenario",
+    "viaduct_shm of viaduct-shm",
+    "integration of viaduct-vipl",
+    "conformance of viaduct-vipl",
+    "integration of viaduct-simulated-time",
+    "integration of viaduct-cli",
+    "viaduct_fit of viaduct-fit",
+    "record of viaduct-cli",
+];
+
 /// An executable that `cargo test` would run.
 #[derive(Clone, Debug)]
 struct Program {
@@ -26,7 +39,8 @@ struct Program {
 pub(crate) fn run_all(metadata: &Metadata, flags: &[String]) -> Findings {
     let programs = build(metadata, flags)?;
     let count = programs.len();
-    let mut findings = side_by_side(programs, workers(), run)?;
+    // Programs wait for timers and other processes: one more than there are processors uses those.
+    let mut findings = side_by_side(programs, workers() + 1, run)?;
     println!("{} of {count} test programs passed", count - findings.len());
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let examples = [
@@ -68,8 +82,15 @@ fn build(metadata: &Metadata, flags: &[String]) -> Result<Vec<Program>, Box<dyn 
         return Err("the tests cannot be built".into());
     }
     // Cargo tells of them in the order in which they happen to be built.
-    programs.sort_by(|a, b| a.name.cmp(&b.name));
+    programs.sort_by(|a, b| order(a).cmp(&order(b)));
     Ok(programs)
+}
+
+/// What they are sorted by: those that take long come first, the others by name.
+fn order(program: &Program) -> (usize, &str) {
+    let name = program.name.as_str();
+    let long = LONG.iter().position(|long| *long == name);
+    (long.unwrap_or(LONG.len()), name)
 }
 
 /// Runs it where and as cargo would.

@@ -271,7 +271,7 @@ const WALLS: &[Wall] = &[
     Wall {
         package: "viaduct-rdma-programs",
         own: &[],
-        external: Some(&["libc", "serde", "toml"]),
+        external: Some(&["libc", "rayon", "serde", "toml"]),
         reason: "it runs programs as their users do: what it tests, it knows from outside",
     },
     Wall {

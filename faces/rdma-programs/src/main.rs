@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
+use rayon::prelude::*;
+
 mod process;
 mod rows;
 mod run;
@@ -97,31 +99,24 @@ fn told() -> Result<bool, String> {
             }
         }
     }
-    // Without the command there is no simulation.
-    let viaduct = setting.viaduct.as_deref();
-    for (row, viaduct) in simulated.iter().filter_map(|row| Some((row, viaduct?))) {
-        let row_begun = Instant::now();
-        let name = row.name();
-        if let Some(package) = row.lacks() {
-            println!("skipped          {name}: Debian has it as {package}");
-            skipped += 1;
-            continue;
-        }
-        let faults = simulated::run(row, viaduct, &setting.programs, &setting.scratch)
-            .map_err(|error| format!("{name}: {error}"))?;
-        let seconds = row_begun.elapsed().as_secs_f64();
-        if faults.is_empty() {
-            println!("ok     {seconds:5.1} s  {name}");
-        } else {
-            println!(
-                "FAILED {seconds:5.1} s  {name}\n    {}",
-                faults.join("\n    ")
-            );
-            failed.push(name);
+    // Without the command there is no simulation. Nothing that is simulated depends on how long it
+    // takes, so these rows run side by side.
+    if let Some(viaduct) = &setting.viaduct {
+        let ended: Result<Vec<_>, String> = simulated
+            .par_iter()
+            .enumerate()
+            .map(|(place, row)| {
+                let scratch = setting.scratch.join(format!("simulated-{place}"));
+                run_simulated(row, viaduct, &setting.programs, &scratch)
+            })
+            .collect();
+        for (row, ended) in simulated.iter().zip(ended?) {
+            skipped += usize::from(ended == Ended::Skipped);
+            failed.extend((ended == Ended::Failed).then(|| row.name()));
         }
     }
     let seconds = begun.elapsed().as_secs_f64();
-    let count = rows.len() + viaduct.map_or(0, |_| simulated.len());
+    let count = rows.len() + setting.viaduct.as_ref().map_or(0, |_| simulated.len());
     println!(
         "{} of {} rows passed in {seconds:.0} s, {known} have a known fault, {skipped} were skipped",
         count - failed.len() - known - skipped,
@@ -131,6 +126,40 @@ fn told() -> Result<bool, String> {
         println!("failed: {name}");
     }
     Ok(failed.is_empty())
+}
+
+/// How a row on simulated hosts ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Ended {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+/// Runs a row on simulated hosts in a folder of its own, and says how it ended.
+fn run_simulated(
+    row: &simulated::Row,
+    viaduct: &Path,
+    programs: &Path,
+    scratch: &Path,
+) -> Result<Ended, String> {
+    let begun = Instant::now();
+    let name = row.name();
+    if let Some(package) = row.lacks() {
+        println!("skipped          {name}: Debian has it as {package}");
+        return Ok(Ended::Skipped);
+    }
+    let faults = std::fs::create_dir_all(scratch)
+        .and_then(|()| simulated::run(row, viaduct, programs, scratch))
+        .map_err(|error| format!("{name}: {error}"))?;
+    let seconds = begun.elapsed().as_secs_f64();
+    if faults.is_empty() {
+        println!("ok     {seconds:5.1} s  {name}");
+        return Ok(Ended::Passed);
+    }
+    let faults = faults.join("\n    ");
+    println!("FAILED {seconds:5.1} s  {name}\n    {faults}");
+    Ok(Ended::Failed)
 }
 
 fn setting(viaduct: Option<&str>, libraries: &str) -> Result<Setting, String> {
