@@ -4,6 +4,8 @@ use viaduct_cluster::bounds::{LoadBounds, load_bounds};
 use viaduct_cluster::config::{Arrivals, ClusterConfig};
 use viaduct_cluster::levels::far_off;
 use viaduct_cluster::result::Warning;
+use viaduct_cluster::workload::Application;
+use viaduct_operations::check::check as check_graph;
 use viaduct_report::{count, duration};
 use viaduct_topology::{FindingKind, Severity, Waiting};
 
@@ -24,7 +26,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<Exit, Failure> {
     let mut has_errors = false;
     let mut costs = Vec::new();
     output::result(&describe::headline(&prepared.plan))?;
-    let mut seen_topology = None;
+    let (mut seen_topology, mut seen_graph) = (None, None);
     for cell in &prepared.plan.cells {
         let Some(config) = cell.configs.first() else {
             continue;
@@ -42,6 +44,13 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<Exit, Failure> {
         if seen_topology != Some(topology) {
             seen_topology = Some(topology);
             has_errors |= report_network(config);
+        }
+        if let Some(application) = config.traffic.application() {
+            let graph = std::sync::Arc::as_ptr(application.graph());
+            if seen_graph != Some(graph) {
+                seen_graph = Some(graph);
+                has_errors |= report_application(application);
+            }
         }
         let refused = |error| {
             Failure::plain(format_args!(
@@ -69,6 +78,19 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<Exit, Failure> {
     } else {
         Exit::Fine
     })
+}
+
+/// What is wrong with the operations that a file lists; whether they do not come to their end. Those
+/// of collectives and programs are made without mistakes.
+fn report_application(application: &Application) -> bool {
+    let Some(file) = application.file() else {
+        return false;
+    };
+    let faults = check_graph(application.graph());
+    for fault in &faults {
+        output::message("error", &format!("`{file}`: {fault}"), None);
+    }
+    !faults.is_empty()
 }
 
 /// What is wrong with the network; whether messages cannot arrive.

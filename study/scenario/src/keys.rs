@@ -22,6 +22,9 @@ pub struct Key {
     pub when: Vec<(&'static str, Vec<&'static str>)>,
     /// Keys of its table that may not stand beside it.
     pub excludes: &'static [KeyName],
+    /// Where it is given and the choice that it counts with is not, that is chosen: it counts with
+    /// one word alone.
+    pub(crate) chooses: bool,
     /// What it means, one line.
     pub meaning: &'static str,
 }
@@ -113,6 +116,7 @@ impl Key {
             fallback: Fallback::Required,
             when: Vec::new(),
             excludes: &[],
+            chooses: false,
             meaning,
         }
     }

@@ -622,7 +622,8 @@ section! {
     Traffic "traffic": "what the applications send" {
         arrivals: Setting<ArrivalKind> = choice(
             "post by the clock, after the answer, with so many sends open, as a file lists, or as \
-            the operations of a file, of traces, of a collective or of a program say",
+            the operations of a file, of traces, of a collective or of a program say; `window`, \
+            `collective` and `program` choose theirs",
         )
         .or("open");
         file: Setting<String> = file(
@@ -657,7 +658,8 @@ section! {
         )
         .otherwise("of Chakra, they take no time; of SimGrid and of programs it has to be said"),
             when arrivals = ArrivalKind::Chakra | ArrivalKind::Simgrid | ArrivalKind::Program;
-        program: Setting<Program> = choice("which parallel program the ranks carry out"),
+        program: Setting<Program> =
+            choice("which parallel program the ranks carry out").choosing(),
             when arrivals = ArrivalKind::Program;
         class: Setting<Class> = choice("how large the problem of a NAS benchmark is").or("A"),
             when program = Program::NasEp | Program::NasIs | Program::NasFt | Program::NasCg
@@ -689,7 +691,7 @@ section! {
         )
         .or("1"),
             when arrivals = ArrivalKind::Program;
-        collective: Setting<Collective> = choice("what the ranks do together"),
+        collective: Setting<Collective> = choice("what the ranks do together").choosing(),
             when arrivals = ArrivalKind::Collective;
         algorithm: Setting<Algorithm> =
             choice("how they do it").otherwise("the first that the collective has"),
@@ -761,7 +763,8 @@ section! {
             when pattern = PatternKind::Incast;
         pairs: Setting<Vec<(u32, u32)>> = pairs("who sends to whom: [[0, 1], ...]"),
             when pattern = PatternKind::Pairs;
-        window: Setting<u32> = count("messages posted whose sends are not complete"),
+        window: Setting<u32> =
+            count("messages posted whose sends are not complete").choosing(),
             when arrivals = ArrivalKind::Window;
         intervals: Intervals = group(), when arrivals = ArrivalKind::Open;
         rate: Setting<f64> = frequency("messages per second and process")

@@ -299,6 +299,12 @@ impl<T: Field> KeyOf<T> {
         self.key.excludes = keys;
         self
     }
+
+    /// Given alone it makes the choice that it counts with.
+    pub(crate) fn choosing(mut self) -> Self {
+        self.key.chooses = true;
+        self
+    }
 }
 
 impl<T: Field> Declares<Setting<T>> for KeyOf<T> {
@@ -743,7 +749,7 @@ mod tests {
     use crate::diagnostics::Diagnostics;
     use crate::document;
     use crate::keys;
-    use crate::schema::{FaultKind, FaultRow, Traffic};
+    use crate::schema::{ArrivalKind, FaultKind, FaultRow, Traffic};
     use crate::settings::{default_value, read_row};
 
     fn read<S: Section>(text: &str) -> (S, Diagnostics) {
@@ -794,6 +800,38 @@ mod tests {
     }
 
     #[test]
+    fn a_key_makes_the_choice_that_it_counts_with() {
+        let sent = |chosen: &str| {
+            format!("{chosen}\npattern = \"uniform\"\nsize = \"64 B\"\nstop = \"1 s\"")
+        };
+        for (text, chosen) in [
+            (sent("window = 4"), ArrivalKind::Window),
+            (sent("rate = \"5/s\""), ArrivalKind::Open),
+            (
+                "collective = \"all-reduce\"".to_owned(),
+                ArrivalKind::Collective,
+            ),
+            ("program = \"nas-is\"".to_owned(), ArrivalKind::Program),
+        ] {
+            let (traffic, diagnostics) = read::<Traffic>(&text);
+            assert!(!diagnostics.has_errors(), "{diagnostics}");
+            assert_eq!(traffic.arrivals.known(), Some(chosen), "{text}");
+        }
+        // What is written holds, and two that choose differently choose nothing.
+        for text in [
+            "arrivals = \"open\"\nrate = \"5/s\"\nwindow = 4",
+            "window = 4\ncollective = \"all-reduce\"",
+        ] {
+            let (_, diagnostics) = read::<Traffic>(&sent(text));
+            let told = diagnostics.to_string();
+            assert!(
+                told.contains("`window` in [traffic] has no effect here"),
+                "{told}"
+            );
+        }
+    }
+
+    #[test]
     fn fields_are_read_in_the_order_of_their_keys() {
         let (traffic, diagnostics) = read::<Traffic>(
             "pattern = \"incast\"\ntarget = 3\nrate = \"5/s\"\nsize = \"64 B\"\nstop = \"1 s\"",
@@ -835,6 +873,12 @@ mod tests {
                     assert!(
                         table.find(other.key()).is_some(),
                         "{name} excludes {other:?}"
+                    );
+                }
+                if key.chooses {
+                    assert!(
+                        matches!(key.when[..], [(_, ref words)] if words.len() == 1),
+                        "{name} does not say what it chooses"
                     );
                 }
                 above.push(key);

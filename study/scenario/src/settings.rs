@@ -349,10 +349,11 @@ impl Source for Reader<'_> {
                 (self.value(key, entry), Some(given))
             }
             (None, Applies::Yes) => match key.fallback {
-                Fallback::Value(text) => (
-                    default_value(key, text).map_or(KeyState::Unset, KeyState::Value),
-                    None,
-                ),
+                Fallback::Value(text) => {
+                    let chosen = self.chosen(key).map(Value::Choice);
+                    let value = chosen.or_else(|| default_value(key, text));
+                    (value.map_or(KeyState::Unset, KeyState::Value), None)
+                }
                 Fallback::Otherwise(_) if self.is_told || self.is_meant(key) => {
                     (KeyState::Wrong, None)
                 }
@@ -383,6 +384,22 @@ impl Reader<'_> {
         let section = S::read(&mut self);
         self.missing();
         section
+    }
+
+    /// What the keys that are given choose here, if they agree.
+    fn chosen(&self, key: &Key) -> Option<&'static str> {
+        let given = self
+            .table
+            .keys
+            .iter()
+            .filter(|other| other.chooses && self.subtree.find(other.name).is_some());
+        let mut words = given
+            .flat_map(|other| &other.when)
+            .filter_map(|(governing, words)| {
+                (*governing == key.name).then(|| words.first().copied())?
+            });
+        let first = words.next()?;
+        words.all(|word| word == first).then_some(first)
     }
 
     /// A choice that was read, by its name.
@@ -417,7 +434,7 @@ impl Reader<'_> {
     fn choice_was_overridden(&self, entry: &Entry) -> bool {
         !entry.overridden
             && self.table.keys.iter().any(|key| {
-                matches!(key.kind, Kind::Choice(_))
+                (matches!(key.kind, Kind::Choice(_)) || key.chooses)
                     && self
                         .subtree
                         .find(key.name)

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::support::{Folder, text};
 
 /// Two ranks: one computes, and asks the other for more than is sent at once.
-const EXCHANGE: &str = r#"
+pub(crate) const EXCHANGE: &str = r#"
 [network]
 topology = "switch"
 hosts = 2
@@ -53,7 +53,6 @@ rate = "856 Mbit/s"
 nic = "giganet-clan"
 
 [traffic]
-arrivals = "collective"
 collective = "all-reduce"
 bytes = "16 KiB"
 

@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::critical_path::EXCHANGE;
+use crate::support::Folder;
+
 fn goal(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_viaduct"));
     command.arg("goal").args(arguments).current_dir(folder);
@@ -81,6 +84,36 @@ fn a_bad_file_is_told_its_place() {
         exit == Some(1) && said.contains("cannot read `none.goal`"),
         "{said}"
     );
+}
+
+#[test]
+fn a_study_is_checked_as_its_file_is() {
+    let check = |file: &str| {
+        let folder = Folder::with("study.toml", EXCHANGE);
+        let study = std::fs::read_to_string(folder.join("study.toml")).expect("it is there");
+        let study = study.replace("recv 8b from 0 tag 7", file);
+        std::fs::write(folder.join("study.toml"), study).expect("it is right");
+        told(&folder.run(&["check", "study.toml"]))
+    };
+    let (code, said) = check("recv 8b from 0 tag 7");
+    assert_eq!(code, Some(0), "{said}");
+    for (file, fault, place) in [
+        (
+            "recv 9b from 0 tag 7",
+            "differ in size: 1",
+            "rank 1, line 10: recv 9b",
+        ),
+        (
+            "recv 8b from 0 tag 8",
+            "without a partner: 2",
+            "rank 1, line 10: recv 8b",
+        ),
+    ] {
+        let (code, said) = check(file);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("error: `exchange.goal`: "), "{said}");
+        assert!(said.contains(fault) && said.contains(place), "{said}");
+    }
 }
 
 #[test]

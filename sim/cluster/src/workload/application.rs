@@ -375,6 +375,12 @@ impl Application {
         }
     }
 
+    /// The file that it is said to be read from.
+    #[must_use]
+    pub fn file(&self) -> Option<&str> {
+        self.file.as_deref()
+    }
+
     /// As messages name it.
     pub(crate) fn shown(&self) -> String {
         match &self.file {
