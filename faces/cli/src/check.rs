@@ -80,8 +80,8 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<Exit, Failure> {
     })
 }
 
-/// What is wrong with the operations that a file lists; whether they do not come to their end. Those
-/// of collectives and programs are made without mistakes.
+/// What is wrong with the operations that a file lists; whether they do not come to their end.
+/// Those of collectives and programs are made without mistakes.
 fn report_application(application: &Application) -> bool {
     let Some(file) = application.file() else {
         return false;

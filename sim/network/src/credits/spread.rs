@@ -3,8 +3,8 @@
 //! An adapter lays the way of a packet when it begins to send it. Where queues decide, that is a
 //! shortest way until the packet is at the front of a switch's buffer and may go on; there the
 //! switch looks at the credits of its links that are in use, the queues that it knows of. The first
-//! switch decides on a detour, and each one on the next link. The rest of a packet follows its first
-//! flit.
+//! switch decides on a detour, and each one on the next link. The rest of a packet follows its
+//! first flit.
 
 use viaduct_topology::{Detours, HostId, LinkId, Node};
 
