@@ -518,11 +518,12 @@ impl Bell {
         self.words()[0].load(Ordering::Acquire)
     }
 
-    /// Sleeps until it rings after `heard` was taken, or so long.
-    pub(crate) fn wait(&self, heard: u32, longest: Duration) {
+    /// Sleeps until it rings after `heard` was taken, or so long, which is true.
+    pub(crate) fn wait(&self, heard: u32, longest: Duration) -> bool {
         let longest = timespec(longest);
         let word = &self.words()[0];
-        let _ = futex::wait(word, futex::Flags::empty(), heard, Some(&longest));
+        let woken = futex::wait(word, futex::Flags::empty(), heard, Some(&longest));
+        woken == Err(rustix::io::Errno::TIMEDOUT)
     }
 }
 
@@ -611,6 +612,16 @@ mod tests {
         assert!(!seat.take_interrupted());
         seat.interrupt();
         assert!(seat.take_interrupted() && !seat.take_interrupted());
+    }
+
+    #[test]
+    fn a_wait_for_the_bell_says_whether_the_time_was_up() {
+        let segment = Segment::create("viaduct-test", BELL_BYTES).unwrap();
+        let bell = Bell::of(&segment).unwrap();
+        let heard = bell.heard();
+        assert!(bell.wait(heard, Duration::from_millis(1)));
+        bell.ring();
+        assert!(!bell.wait(heard, Duration::from_secs(60)));
     }
 
     #[test]
