@@ -7,17 +7,23 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use viaduct_core::verbs::SendOpcode;
-use viaduct_core::verbs::check;
-use viaduct_core::verbs::flags::access;
+use viaduct_core::verbs::check::{self, SendLimits};
+use viaduct_core::verbs::flags::{access, send};
+use viaduct_core::verbs::requester::{self, Begin, Request};
+use viaduct_core::verbs::{CompletionStatus, Elements, Key, Phase, SendOpcode};
 use viaduct_processes::cma;
+use viaduct_processes::copy::copy_last_word_last;
 use viaduct_processes::segment::{Access, Store, Window};
 
 use crate::counters::live;
 use crate::engine::Engine;
+use crate::faults::Struck;
+use crate::limits::MESSAGE_BYTES_MAX;
+use crate::link::Link;
 use crate::memory::{self, Piece};
+use crate::pair::SendRequest;
 use crate::requester::INDEX_MASK;
-use crate::state::{Pair, Send};
+use crate::state::{OnRing, Pair, Payload, Send};
 use crate::tables::Found;
 
 /// Bytes at the end of a remote write that are written last.
@@ -44,6 +50,18 @@ struct Open {
     window: Window,
 }
 
+/// What is wanted of a peer's memory.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    opcode: SendOpcode,
+    key: u32,
+    address: u64,
+    length: u64,
+    /// The queue pairs at both ends.
+    own: u32,
+    peer: u32,
+}
+
 impl Windows {
     pub(crate) const fn new(store: Store) -> Self {
         Self {
@@ -58,11 +76,11 @@ impl Windows {
     #[inline]
     fn at(
         &mut self,
-        send: &Send,
+        wanted: &Wanted,
         found: &Found,
         is_same: impl Fn(u32, u32) -> bool,
     ) -> Option<*mut u8> {
-        let key = send.remote_key;
+        let key = wanted.key;
         let is_at_hand = self
             .last
             .as_ref()
@@ -72,11 +90,11 @@ impl Windows {
         }
         let (_, open) = self.last.as_ref()?;
         // A peer that lies may have said otherwise when the window was mapped.
-        if send.opcode != SendOpcode::RdmaRead && !open.can_write {
+        if wanted.opcode != SendOpcode::RdmaRead && !open.can_write {
             return None;
         }
         let offset = found.address.checked_sub(open.address)?;
-        Some(open.window.range(offset, send.length)?.as_ptr())
+        Some(open.window.range(offset, wanted.length)?.as_ptr())
     }
 
     /// Maps the shared pages of a region, if they are not, and has them at hand.
@@ -129,36 +147,21 @@ impl Engine {
         let (Some(link), Some(send)) = (&mut self.links[index], pair.sends.first()) else {
             return false;
         };
-        let Some((pairs, regions)) = link
-            .tables
-            .as_ref()
-            .and_then(|tables| Some((&tables.pairs, tables.regions.as_ref()?)))
-        else {
-            return false;
+        let wanted = Wanted {
+            opcode: send.opcode,
+            key: send.remote_key,
+            address: send.remote_address,
+            length: send.length,
+            own: pair.number,
+            peer: pair.attributes.destination,
         };
-        let right = check::remote_right(send.opcode);
-        if send.opcode.is_atomic() && !check::is_atomic_address(send.remote_address) {
-            return false;
-        }
-        // Before it is asked whether it may: a peer that takes the region away waits for the end.
         let is_own = link.socket.is_none();
         link.outgoing.begin_direct();
-        let entry = pairs.at(pair.attributes.destination & INDEX_MASK);
-        let hears = entry.hears.load(Ordering::Acquire) == 1
-            && entry.peer.load(Ordering::Relaxed) == pair.number
-            && check::lets_peer(entry.access.load(Ordering::Relaxed), right);
-        let domain = entry.domain.load(Ordering::Relaxed);
-        let (key, address) = (send.remote_key, send.remote_address);
-        let found = hears
-            .then(|| regions.find(key, domain, right, address, send.length))
-            .flatten();
-        let is_done = found.is_some_and(|found| {
-            let place = match &mut link.windows {
-                _ if is_own => Some(found.address as *mut u8),
-                Some(windows) => {
-                    windows.at(send, &found, |key, sequence| regions.is_same(key, sequence))
-                }
-                None => None,
+        let is_done = link.find(&wanted).is_some_and(|found| {
+            let place = if is_own {
+                Some(found.address as *mut u8)
+            } else {
+                link.place(&wanted, &found)
             };
             match place {
                 Some(place) => {
@@ -180,6 +183,150 @@ impl Engine {
             link.outgoing.count_direct(send.opcode, send.length);
         }
         is_done
+    }
+
+    /// Posts a remote write and carries it out in the peer's shared pages, if nothing is in the
+    /// way. If something is, nothing has been done.
+    ///
+    /// # Safety
+    ///
+    /// With the flag `INLINE` the elements' bytes can be read.
+    #[inline(always)]
+    pub(crate) unsafe fn post_direct(&mut self, key: Key, request: &SendRequest<'_>) -> bool {
+        let ([element], Some(Some(pair))) = (request.elements, self.objects.pairs.get_mut(key))
+        else {
+            return false;
+        };
+        let pair = &mut **pair;
+        let Some(link) = pair.own.link.and_then(|link| self.links[link].as_mut()) else {
+            return false;
+        };
+        let (kind, opcode, flags) = (pair.options.kind, request.opcode, request.flags);
+        let length = u64::from(element.length);
+        let sizes = &pair.options.capabilities;
+        let limits = SendLimits {
+            elements: sizes.max_send_elements,
+            inline_bytes: sizes.max_inline_bytes,
+        };
+        let asked = Request {
+            kind,
+            opcode,
+            flags,
+            length,
+        };
+        // Those that were posted before are complete, so that this one may be.
+        if link.windows.is_none()
+            || !pair.own.short.sends
+            || !pair.sends.is_empty()
+            || sizes.max_send_requests == 0
+            || length == 0
+            || self.faults.is_some()
+            || check::send(kind, opcode, flags, 1, length, limits).is_err()
+            || requester::begin(&asked, 0, 0, u64::from(MESSAGE_BYTES_MAX)) != Begin::Now
+        {
+            return false;
+        }
+        let source = if flags & send::INLINE != 0 {
+            Some(element.address)
+        } else {
+            let (domain, key) = (pair.domain.index(), element.local_key);
+            memory::find(
+                &self.objects.regions,
+                key,
+                domain,
+                0,
+                element.address,
+                length,
+            )
+        };
+        let Some(source) = source else { return false };
+        let wanted = Wanted {
+            opcode,
+            key: request.remote_key,
+            address: request.remote_address,
+            length,
+            own: pair.number,
+            peer: pair.attributes.destination,
+        };
+        link.outgoing.begin_direct();
+        let found = link.find(&wanted);
+        let place = found.and_then(|found| link.place(&wanted, &found));
+        if let Some(place) = place {
+            // SAFETY: a part of a window that is mapped; registered memory of this program, or
+            // inline bytes.
+            unsafe { copy_last_word_last(place, source as *const u8, length as usize, false) };
+        }
+        link.outgoing.end_direct();
+        if place.is_none() {
+            return false;
+        }
+        // The peer has it: what follows delays nobody.
+        self.complete_direct(key, request, length);
+        true
+    }
+
+    /// Completes a write that has been carried out.
+    #[inline(never)]
+    fn complete_direct(&mut self, key: Key, request: &SendRequest<'_>, length: u64) {
+        let Some(Some(pair)) = self.objects.pairs.get_mut(key) else {
+            return;
+        };
+        if let Some(link) = pair.own.link.and_then(|link| self.links[link].as_mut()) {
+            link.outgoing.count_direct(request.opcode, length);
+        }
+        live().shared_copies.add(1);
+        let sent = Send {
+            request: request.request,
+            opcode: request.opcode,
+            flags: request.flags,
+            length,
+            immediate: 0,
+            remote_address: request.remote_address,
+            remote_key: request.remote_key,
+            compare_add: 0,
+            swap: 0,
+            phase: Phase::Done(CompletionStatus::Success),
+            sequence: 0,
+            offset: 0,
+            own: OnRing {
+                payload: Payload::Elements(Elements::new(&[])),
+                destination: None,
+                end: 0,
+                is_placed: true,
+                struck: Struck::default(),
+            },
+        };
+        let notices = &mut self.objects.notices;
+        notices.complete_send(pair, &sent, CompletionStatus::Success);
+    }
+}
+
+impl Link {
+    /// Where bytes lie, if the peer's tables let through what is wanted of them. The caller has
+    /// said that it is under way: a peer that takes a region away waits for the end of that.
+    #[inline(always)]
+    fn find(&self, wanted: &Wanted) -> Option<Found> {
+        let tables = self.tables.as_ref()?;
+        let regions = tables.regions.as_ref()?;
+        let right = check::remote_right(wanted.opcode);
+        let entry = tables.pairs.at(wanted.peer & INDEX_MASK);
+        let is_let_through = entry.hears.load(Ordering::Acquire) == 1
+            && entry.peer.load(Ordering::Relaxed) == wanted.own
+            && check::lets_peer(entry.access.load(Ordering::Relaxed), right)
+            && (!wanted.opcode.is_atomic() || check::is_atomic_address(wanted.address));
+        if !is_let_through {
+            return None;
+        }
+        let domain = entry.domain.load(Ordering::Relaxed);
+        regions.find(wanted.key, domain, right, wanted.address, wanted.length)
+    }
+
+    /// Where they lie here, if all of them are shared.
+    #[inline(always)]
+    fn place(&mut self, wanted: &Wanted, found: &Found) -> Option<*mut u8> {
+        let regions = self.tables.as_ref()?.regions.as_ref()?;
+        let is_same = |key, sequence| regions.is_same(key, sequence);
+        self.windows.as_mut()?.at(wanted, found, is_same)
     }
 }
 
@@ -250,35 +397,17 @@ fn copy_by_kernel(pid: i32, remote: u64, send: &Send, pieces: &[Piece]) -> bool 
 
 #[cfg(test)]
 mod tests {
-    use viaduct_core::verbs::Phase;
-
     use super::*;
-    use crate::faults::Struck;
-    use crate::state::{OnRing, Payload};
     use crate::tables::Shared;
 
-    fn send(opcode: SendOpcode) -> Send {
-        Send {
-            request: 0,
+    fn wanted(opcode: SendOpcode) -> Wanted {
+        Wanted {
             opcode,
-            flags: 0,
+            key: 5,
+            address: 0,
             length: 8,
-            immediate: 0,
-            remote_address: 0,
-            remote_key: 5,
-            compare_add: 0,
-            swap: 0,
-            phase: Phase::Queued,
-            sequence: 0,
-            offset: 0,
-            own: OnRing {
-                // SAFETY: no elements.
-                payload: unsafe { Payload::new(&[], false) },
-                destination: None,
-                end: 0,
-                is_placed: false,
-                struck: Struck::default(),
-            },
+            own: 1,
+            peer: 2,
         }
     }
 
@@ -298,7 +427,7 @@ mod tests {
         };
         let mut is_found = |opcode, found: Found| {
             windows
-                .at(&send(opcode), &found, |_, sequence| sequence == 2)
+                .at(&wanted(opcode), &found, |_, sequence| sequence == 2)
                 .is_some()
         };
         let (read, write) = (SendOpcode::RdmaRead, SendOpcode::RdmaWrite);

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use viaduct_core::verbs::notices::Looker;
-use viaduct_core::verbs::{QueuePairAttributes, QueuePairState, QueuePairType, SendRequest};
+use viaduct_core::verbs::{
+    QueuePairAttributes, QueuePairState, QueuePairType, SendOpcode, SendRequest,
+};
 
 use super::*;
 use crate::faults::Struck;
@@ -223,11 +225,18 @@ impl Engine {
     /// As for [`post_sends`].
     #[inline(always)]
     unsafe fn post(&mut self, key: Key, requests: &[SendRequest<'_, AddressHandle>]) -> Result<()> {
-        if let [request] = requests
+        if let [request] = requests {
             // SAFETY: as promised by the caller.
-            && unsafe { self.post_short(key, request) }
-        {
-            return Ok(());
+            let is_done = unsafe {
+                if request.opcode == SendOpcode::RdmaWrite {
+                    self.post_direct(key, request)
+                } else {
+                    self.post_short(key, request)
+                }
+            };
+            if is_done {
+                return Ok(());
+            }
         }
         // SAFETY: as promised by the caller.
         unsafe { post_long(self, key, requests) }
