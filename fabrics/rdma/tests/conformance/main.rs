@@ -1,11 +1,12 @@
 //! The conformance suite of verbs: each case between two sides in one process, between two
 //! processes, between two processes of which neither lets the kernel copy, between two of which
-//! the system refuses one to copy, and between two that share registered memory, or of which one
-//! does. Then a sample of the rules of verbs is broken, one at a time, and a case must fail;
-//! `--mutants` breaks all of them.
+//! the system refuses one to copy, between two that share registered memory, or of which one
+//! does, and, for root, between two of different users. Then a sample of the rules of verbs is
+//! broken, one at a time, and a case must fail; `--mutants` breaks all of them.
 
 mod refusal;
 mod station;
+mod user;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,9 @@ fn start(mode: &str, is_near: bool) -> Box<Side> {
     if mode.contains("sharing") && !(is_near && mode.contains("one-sharing")) {
         variables.push((SHARES, "1"));
     }
+    if mode.contains("two-users") && !is_near {
+        variables.push((user::VARIABLE, "1"));
+    }
     match mode {
         "one-process" => Box::new(Local::new()),
         _ if variables.is_empty() => Box::new(Remote::start()),
@@ -46,6 +50,7 @@ fn run(run: &mut Run) {
         "processes-one-refused-copies",
         "processes-sharing-memory-without-kernel-copies",
         "processes-one-sharing-memory",
+        "processes-of-two-users-sharing-memory",
     ] {
         let is_sharing = mode.contains("sharing");
         // What rules say does not depend on who copies: three ways are enough to see one broken.
@@ -54,6 +59,11 @@ fn run(run: &mut Run) {
         }
         if is_sharing && let Err(error) = held::check() {
             println!("{mode} is not tried: {error}");
+            continue;
+        }
+        let is_of_two = mode.contains("two-users");
+        if is_of_two && !user::may_be_another() {
+            println!("{mode} is not tried: that is for root");
             continue;
         }
         let copies = if mode.contains("without") { "0" } else { "1" };
@@ -81,7 +91,8 @@ fn run(run: &mut Run) {
             let [shared, by_kernel] = counts[..] else {
                 unreachable!("two counters");
             };
-            assert!(shared > 0, "{mode}: no copy in shared pages");
+            // Those of two users share nothing.
+            assert_eq!(shared > 0, !is_of_two, "{mode}: copies in shared pages");
             assert_eq!(by_kernel, 0, "{mode}: copies by the kernel");
         }
     }
@@ -92,6 +103,9 @@ fn main() -> ExitCode {
         let _ = mutants::break_what_is_asked();
         if std::env::var_os(refusal::VARIABLE).is_some() {
             refusal::refuse_copies();
+        }
+        if std::env::var_os(user::VARIABLE).is_some() {
+            user::become_another();
         }
         station::serve();
         return ExitCode::SUCCESS;
