@@ -149,12 +149,37 @@ pub(crate) fn acknowledge_async(owner: Owner, count: u32) {
     }
 }
 
-/// How long a region that goes waits for peers in the middle of a write or read of it. One that was
-/// stopped there, or died, does not hold this process up: it goes on in pages that are nobody's.
+/// How long a region that goes waits for peers in the middle of a write or read of it, and a
+/// process that ends for the lock. A peer that was stopped there, or died, does not hold this
+/// process up: it goes on in pages that are nobody's.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Turns in which a peer that is gone is heard: more than a ring has packets for.
 const TURNS_AT_END: u32 = 64;
+
+/// Has what peers did counted when this process ends, for a program that leaves without destroying
+/// its queue pairs.
+fn count_at_end() {
+    static REGISTERED: Once = Once::new();
+    extern "C" fn count() {
+        let begun = Instant::now();
+        while let Some(engine) = ENGINE.get()
+            && begun.elapsed() < PATIENCE
+        {
+            if let Some(mut guard) = engine.try_lock() {
+                if let Some(engine) = guard.as_mut() {
+                    engine.count_direct();
+                }
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+    REGISTERED.call_once(|| {
+        // SAFETY: a function that lives as long as this library.
+        let _ = unsafe { libc::atexit(count) };
+    });
+}
 
 /// Blocks of numbers: block 0 has the special ones.
 const BLOCKS: u32 = 1 << (24 - limits::QUEUE_PAIR_BITS);
@@ -224,6 +249,7 @@ impl Engine {
             faults: Strikes::from_environment(),
         });
         engine.links_by_block.insert(block, 0);
+        count_at_end();
         service::start(wake).map_err(of_system)?;
         Ok(engine)
     }
