@@ -208,6 +208,7 @@ real! {
         address: *const libc::sockaddr,
         length: libc::socklen_t
     ) -> c_int;
+    fn listen(descriptor: c_int, waiting_max: c_int) -> c_int;
     fn shutdown(descriptor: c_int, how: c_int) -> c_int;
     fn close(descriptor: c_int) -> c_int;
     fn poll(entries: *mut libc::pollfd, count: libc::nfds_t, timeout_ms: c_int) -> c_int;

@@ -253,6 +253,21 @@ fn bind_to_own(client: Client, descriptor: c_int, peer: Internet) {
     set_errno(error);
 }
 
+/// In place of the C library's.
+///
+/// # Safety
+///
+/// As for that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn listen(descriptor: c_int, waiting_max: c_int) -> c_int {
+    // Others may wait for that in `connect`: they see it at its time, which it does not cost.
+    if let Some(client) = here() {
+        client.synchronise();
+    }
+    // SAFETY: it takes numbers.
+    unsafe { real::listen(descriptor, waiting_max) }
+}
+
 /// Connects to a simulated host, when it listens.
 fn connect_host(client: Client, descriptor: c_int, peer: Internet) -> c_int {
     let (address, length) = peer.parts();

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -486,7 +487,12 @@ static void ahead(void)
 {
     int ends[2], status;
     char byte;
+    eventfd_t count;
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_port = htons(5010)};
     CHECK(pipe(ends) == 0);
+    int counter = eventfd(0, 0), listener = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(counter >= 0 && bind(listener, (struct sockaddr *)&own, sizeof own) == 0);
+    own.sin_addr.s_addr = htonl(0x7f4d0001);
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
@@ -496,12 +502,23 @@ static void ahead(void)
         close(ends[1]);
         while (now() - start < 8000) {
         }
+        CHECK(eventfd_write(counter, 3) == 0);
+        while (now() - start < 12000) {
+        }
+        CHECK(listen(listener, 1) == 0);
+        while (now() - start < 16000) {
+        }
         exit(0);
     }
     long long start = now();
     close(ends[1]);
     CHECK(read(ends[0], &byte, 1) == 0);
     printf("closed %lld\n", now() - start);
+    CHECK(eventfd_read(counter, &count) == 0 && count == 3);
+    printf("counted %lld\n", now() - start);
+    int connection = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(connect(connection, (struct sockaddr *)&own, sizeof own) == 0);
+    printf("heard %lld\n", now() - start);
     CHECK(wait(&status) == child && status == 0);
     printf("ended %lld\n", now() - start);
 }
