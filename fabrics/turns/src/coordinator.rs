@@ -390,6 +390,11 @@ impl Run<'_> {
             self.admit_all()?;
             self.newcomers(self.now);
             self.heed_interruptions(self.now);
+            while let Some((host, died)) = self.world.died() {
+                for gone in self.processes.kill_of(host, died) {
+                    self.end_process(gone);
+                }
+            }
             while let Some((thread, when, answer)) = self.world.ready() {
                 self.order.answer(thread, when.max(self.now), answer);
             }

@@ -73,6 +73,12 @@ pub trait World {
         false
     }
 
+    /// The next host that has died by the time reached, since this was asked, and when: its
+    /// processes are ended.
+    fn died(&mut self) -> Option<(u32, u64)> {
+        None
+    }
+
     /// The waiting call of a thread was given up at `now`.
     fn gave_up(&mut self, _thread: Thread, _now: u64) {}
 

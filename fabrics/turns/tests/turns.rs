@@ -92,6 +92,10 @@ const TESTS: &[Test] = &[
         "a_client_that_writes_nonsense_is_killed_alone",
         a_lying_client,
     ),
+    (
+        "clients_of_a_host_that_dies_are_ended_then",
+        clients_of_a_host_that_dies,
+    ),
     ("forked_and_replaced_programs_are_clients", forked_programs),
     ("waits_that_nothing_ends_are_named", waits_that_nothing_ends),
     ("who_holds_up_the_others_is_named", who_holds_up_the_others),
@@ -142,6 +146,8 @@ struct Clock {
     /// When a byte is to come to whose descriptor, and whether one has.
     rings: BTreeMap<u64, (Process, u64)>,
     has_rung: bool,
+    /// When hosts die.
+    deaths: BTreeMap<u64, u32>,
 }
 
 impl Clock {
@@ -163,7 +169,9 @@ impl World for Clock {
         let alarm = self.alarms.first_key_value().map(|((at, _), ())| *at);
         let poke = self.pokes.first_key_value().map(|(at, _)| *at);
         let ring = self.rings.first_key_value().map(|(at, _)| *at);
-        alarm.into_iter().chain(poke).chain(ring).min()
+        let death = self.deaths.keys().copied().find(|at| *at > self.now);
+        let all = alarm.into_iter().chain(poke).chain(ring).chain(death);
+        all.min()
     }
 
     fn advance(&mut self, until: u64) -> u64 {
@@ -186,6 +194,10 @@ impl World for Clock {
             let path = format!("/proc/{}/fd/{number}", process.pid);
             std::fs::write(path, [1]).unwrap();
             self.has_rung = true;
+            self.now = first;
+            return first;
+        }
+        if self.deaths.contains_key(&first) {
             self.now = first;
             return first;
         }
@@ -262,6 +274,12 @@ impl World for Clock {
 
     fn has_rung(&mut self) -> bool {
         std::mem::take(&mut self.has_rung)
+    }
+
+    fn died(&mut self) -> Option<(u32, u64)> {
+        let first = self.deaths.first_entry()?;
+        let at = *first.key();
+        (at <= self.now).then(|| (first.remove(), at))
     }
 
     fn gave_up(&mut self, thread: Thread, now: u64) {
@@ -607,7 +625,11 @@ impl Run {
 
     /// Runs, and says how each client ended and what it complained of.
     fn result(self) -> Finished {
-        let mut clock = Clock::default();
+        self.result_with(Clock::default())
+    }
+
+    /// The same in a world in which something happens.
+    fn result_with(self, mut clock: Clock) -> Finished {
         let result = self.coordinator.run(&mut clock);
         let ended = self.children.into_iter().map(|mut child| {
             if result.is_err() {
@@ -1004,6 +1026,43 @@ fn a_lying_client() {
         "{notices:?}"
     );
     assert_eq!(clock.lines.len(), 900 + 2);
+}
+
+fn clients_of_a_host_that_dies() {
+    for _ in 0..RUNS {
+        // One waits for ever, and one asks all the time, until 9 us; another is not concerned.
+        let run = Run::new(&[
+            ("steps", &["9930", "900"]),
+            ("never", &[]),
+            ("steps", &["930", "9000"]),
+        ]);
+        let clock = Clock {
+            deaths: BTreeMap::from([(3 * US, 1), (5 * US, 2)]),
+            ..Clock::default()
+        };
+        let (clock, result, ended) = run.result_with(clock);
+        let codes: Vec<Option<i32>> = ended.iter().map(|(code, _)| *code).collect();
+        assert_eq!(codes, [Some(0), None, None], "{ended:?}");
+        let result = result.unwrap();
+        assert_eq!(result.time, 9 * US);
+        let notices = [
+            "host1 died at 3.000 us: its programs were ended",
+            "host2 died at 5.000 us: its programs were ended",
+        ];
+        assert_eq!(result.notices, notices);
+        let last = |host: &str| {
+            clock
+                .lines
+                .iter()
+                .rfind(|line| line.contains(host))
+                .cloned()
+        };
+        let gone = "3000000 host 1 process 1: gone";
+        assert_eq!(last("host 1").as_deref(), Some(gone));
+        let gone = "5000000 host 2 process 2: gone";
+        assert_eq!(last("host 2").as_deref(), Some(gone));
+        assert!(times(&clock.lines).is_sorted());
+    }
 }
 
 fn forked_programs() {

@@ -34,6 +34,8 @@ pub struct Clients<'a> {
     raised: Raised,
     /// Descriptors of clients, and when interrupts have told of what came there.
     ringing: VecDeque<(Time, Arc<Descriptor>)>,
+    /// Hosts that have yet to die, and when.
+    deaths: VecDeque<(Time, u32)>,
     failed: Option<SimulationError>,
 }
 
@@ -109,6 +111,7 @@ impl<'a> Clients<'a> {
         let memories = Arc::<Memories>::default();
         simulation.set_addresses(addresses.of(0));
         simulation.set_memory_elsewhere(Arc::clone(&memories) as _);
+        let deaths = simulation.deaths().into();
         Self {
             simulation,
             memories,
@@ -118,6 +121,7 @@ impl<'a> Clients<'a> {
             seen: VecDeque::new(),
             raised: Raised::default(),
             ringing: VecDeque::new(),
+            deaths,
             failed: None,
         }
     }
@@ -300,6 +304,13 @@ impl World for Clients<'_> {
         }
         self.seen.pop_front();
         Some(process)
+    }
+
+    fn died(&mut self) -> Option<(u32, u64)> {
+        let now = self.simulation.time();
+        let &(when, host) = self.deaths.front().filter(|(when, _)| *when <= now)?;
+        self.deaths.pop_front();
+        Some((host, when.picoseconds()))
     }
 
     fn has_rung(&mut self) -> bool {

@@ -17,6 +17,7 @@ use std::time::Duration;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use viaduct_cluster::config::ClusterConfig;
+use viaduct_cluster::faults::Fault;
 use viaduct_cluster::record::{Recording, Selection};
 use viaduct_cluster::result::{Ended, MessageCounts, RunResult};
 use viaduct_cluster::why::{Choice, Explaining, Explanation, WhyError};
@@ -389,6 +390,19 @@ impl Simulation {
     #[must_use]
     pub fn counts(&self) -> Counts {
         Hosted::counts(&self.shared.lock())
+    }
+
+    /// The hosts that die in this run, in the order of their deaths, with the times.
+    #[must_use]
+    pub fn deaths(&self) -> Vec<(Time, u32)> {
+        let config = self.configuration();
+        let deaths = config.faults.iter().filter_map(|fault| match *fault {
+            Fault::HostDies { host, at } => Some((at, host)),
+            _ => None,
+        });
+        let mut deaths: Vec<(Time, u32)> = deaths.collect();
+        deaths.sort_unstable();
+        deaths
     }
 
     /// Whether a host, and its programs with it, has not died.

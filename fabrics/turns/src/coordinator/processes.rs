@@ -270,6 +270,24 @@ impl Processes {
         self.remove(process)
     }
 
+    /// Ends the clients of a host that has died.
+    pub(super) fn kill_of(&mut self, host: u32, died: u64) -> Vec<Gone> {
+        let all = self.clients.keys().copied();
+        let its: Vec<Process> = all.filter(|process| process.host == host).collect();
+        if !its.is_empty() {
+            let died = died as f64 / 1e6;
+            self.notice(format!(
+                "host{host} died at {died:.3} us: its programs were ended"
+            ));
+        }
+        for process in &its {
+            if let Some(client) = self.clients.get(process) {
+                client.connected.kill();
+            }
+        }
+        its.into_iter().filter_map(|it| self.remove(it)).collect()
+    }
+
     /// Ends all that are clients or want to be.
     pub(super) fn kill_all(&self) {
         let clients = self.clients.values().map(|client| &client.connected);

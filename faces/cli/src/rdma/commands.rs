@@ -175,7 +175,7 @@ impl<'a> Commands<'a> {
             Err(RunError::Missing(come)) => return Ok(Ended::Broken(self.missing(come))),
             Err(error) => return broken(error.to_string()),
         };
-        let statuses = children.wait();
+        let mut statuses = children.wait();
         if audience == Audience::User {
             for notice in &ended.notices {
                 output::message("warning", notice, None);
@@ -184,6 +184,10 @@ impl<'a> Commands<'a> {
         if let Some(failure) = clients.failure() {
             return broken(failure.to_string());
         }
+        // What ran on a host that died was ended, and has not failed.
+        let simulation = clients.simulation();
+        let is_alive = |host: Option<u32>| host.is_none_or(|host| simulation.is_alive(host));
+        statuses.retain(|(host, _)| is_alive(*host));
         let failed = first_failed(&statuses);
         if audience == Audience::User
             && let Some((_, failed)) = &failed
