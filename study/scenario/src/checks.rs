@@ -12,7 +12,7 @@ use viaduct_network::{CongestionControl, FlowControl, Queueing, Sharing, WhenFul
 use crate::combinations::{Combination, HostsKind, Refusal, Workload};
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::network::TopologyCache;
-use crate::schema::MechanismKind;
+use crate::schema::{MechanismKind, Registration};
 use crate::section::Start;
 use crate::settings::Settings;
 use crate::units::{format_rate, format_size, format_time};
@@ -43,6 +43,7 @@ pub(crate) fn check(
     checker.adapter_choice(config);
     checker.transfer_size(config);
     checker.frames(config);
+    checker.registration();
     checker.buffers(config);
     checker.channels(config);
     checker.ways(config);
@@ -306,6 +307,19 @@ impl Checker<'_> {
                         "set links.frame_payload, as in \"1500 B\"; \"0 B\" if one frame a \
                          message is meant",
                     ),
+            );
+        }
+    }
+
+    /// What registering costs is in a preset's `[memory]`, which hosts of a study do not have yet.
+    fn registration(&mut self) {
+        let registration = &self.settings.traffic.registration;
+        if registration.known() == Some(Registration::Each) {
+            self.diagnostics.push(
+                Diagnostic::warning("registering memory takes no time in studies yet")
+                    .at(registration.place())
+                    .label("this changes nothing")
+                    .help("leave it out, or add what it costs to the computations"),
             );
         }
     }

@@ -338,6 +338,18 @@ fn what_is_given_as_the_default_is_no_difference() {
 }
 
 #[test]
+fn registering_that_takes_no_time_is_warned_of() {
+    let warned = |set: &[&str]| {
+        load_with("speed-up", &[&["traffic.program=nas-ft"], set].concat())
+            .warnings
+            .to_string()
+    };
+    let text = warned(&["traffic.registration=each"]);
+    assert!(text.contains("takes no time in studies yet"), "{text}");
+    assert_eq!(warned(&["traffic.registration=before"]), "");
+}
+
+#[test]
 fn frames_without_a_length_are_warned_of() {
     let warned = |set: &[&str]| load_with("two-hosts", set).warnings.to_string();
     let packets = "links.model=packets";
