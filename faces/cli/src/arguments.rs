@@ -86,8 +86,8 @@ pub(crate) enum Command {
     #[command(
         after_help = "Examples:\n  viaduct compare torus-1024 --levels queues,fluid\n  \
         viaduct compare torus-1024 --set traffic.rate=400/s --set run.until=\"2 s\"\n  \
-        viaduct compare torus.toml clos.toml --set traffic.placement=linear,random --seeds 5\n  \
-        viaduct compare torus.toml --set traffic.algorithm=ring,double-tree --critical-path"
+        viaduct compare torus.toml clos.toml --set traffic.placement=linear,random\n  \
+        viaduct compare torus.toml --set traffic.algorithm=ring,double-tree"
     )]
     Compare(CompareArguments),
     /// Run a study and write some of its messages as a time line for Perfetto's viewer

@@ -47,8 +47,9 @@ fn what_was_computed_is_charged_times_the_scale() {
 #[test]
 fn what_it_takes_to_read_the_counter_in_a_simulation_is_no_computing() {
     // Ten nanoseconds each, and less than a microsecond of what the fault took the machine, which
-    // is two or three.
-    let clock = numbers(&["counter"], 1000)[0];
+    // is two or three. What else a machine has to do comes on top: the least of three counts.
+    let clocks = [0; 3].map(|_| numbers(&["counter"], 1000)[0]);
+    let clock = clocks.into_iter().fold(f64::INFINITY, f64::min);
     assert!(
         (10_000.0 * 10.0..10_000.0 * 1000.0).contains(&clock),
         "{clock}"
