@@ -128,8 +128,8 @@ def test_time_outside_mpi_is_computing_and_what_is_begun_goes_on_meanwhile(tmp_p
         # 100, 450 and 20 us of each rank; what the recorder wrote is no time of the program.
         "computations": "6, 1,140,000 ns",
         "all-reduce": "2, 16 B",
-        "receives": "2, 160000 B",
-        "sends": "2, 160000 B",
+        "receives": "2, 160,000 B",
+        "sends": "2, 160,000 B",
         f"process group {WORLD}": "2 ranks",
     }
     lines = goal(archive, tmp_path)
@@ -177,15 +177,15 @@ def test_each_collective_has_the_bytes_that_were_recorded(tmp_path: Path) -> Non
     assert archive.notes == ()
     assert dict(archive.counts) == {
         "ranks": "4",
-        "all-gather": f"4, {4 * p * b} B",
-        "all-reduce": f"10, {4 * b + 4 * 1_001 + 2 * 77} B",
-        "all-to-all": f"4, {4 * p * b} B",
+        "all-gather": f"4, {4 * p * b:,} B",
+        "all-reduce": f"10, {4 * b + 4 * 1_001 + 2 * 77:,} B",
+        "all-to-all": f"4, {4 * p * b:,} B",
         "barrier": "4",
-        "broadcast": f"4, {4 * b} B",
-        "gather": f"4, {4 * p * b} B",
-        "reduce": f"4, {4 * b} B",
-        "reduce-scatter": f"4, {4 * p * b} B",
-        "scatter": f"4, {4 * p * b} B",
+        "broadcast": f"4, {4 * b:,} B",
+        "gather": f"4, {4 * p * b:,} B",
+        "reduce": f"4, {4 * b:,} B",
+        "reduce-scatter": f"4, {4 * p * b:,} B",
+        "scatter": f"4, {4 * p * b:,} B",
         f"process group {WORLD}": "4 ranks",
         f"process group {HALF}": "2 ranks",
     }
