@@ -6,6 +6,7 @@ mod cases;
 use std::ops::ControlFlow;
 
 use clap::Args;
+use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::why::{WhyError, critical_path};
 use viaduct_report::{
     LEVELS_AGREE_WITHIN, LevelRecord, PathParts, levels_document, levels_table, paths_table,
@@ -71,14 +72,9 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Exit, Failure> {
             let Some(config) = cell.configs.first() else {
                 continue;
             };
-            let path = critical_path(config, &mut |_, _| match interrupt.is_asked() {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            });
-            match path {
-                Ok(path) => record.critical_path = Some(PathParts::new(&path)),
-                Err(WhyError::Interrupted) => return Ok(Exit::Interrupted),
-                Err(error) => return Err(refused(study, &error)),
+            match path_parts(study, config, &interrupt)? {
+                Some(parts) => record.critical_path = Some(parts),
+                None => return Ok(Exit::Interrupted),
             }
         }
     }
@@ -172,5 +168,22 @@ fn warn(records: &[LevelRecord]) {
             LEVELS_AGREE_WITHIN * 100.0,
         );
         output::message("warning", &title, Some(&help));
+    }
+}
+
+/// What the critical path of a configuration's application goes to; none if the user wants to stop.
+fn path_parts(
+    study: &str,
+    config: &ClusterConfig,
+    interrupt: &Interrupt,
+) -> Result<Option<PathParts>, Failure> {
+    let path = critical_path(config, &mut |_, _| match interrupt.is_asked() {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    });
+    match path {
+        Ok(path) => Ok(Some(PathParts::new(&path))),
+        Err(WhyError::Interrupted) => Ok(None),
+        Err(error) => Err(refused(study, &error)),
     }
 }

@@ -1,15 +1,11 @@
 //! Studies beside each other, or one at several values of its keys: networks, placements,
 //! algorithms.
 
-use std::ops::ControlFlow;
-
-use viaduct_cluster::why::{WhyError, critical_path};
-use viaduct_report::{
-    CaseRecord, PathParts, are_of_studies, cases_document, cases_table, paths_table,
-};
+use viaduct_cluster::why::WhyError;
+use viaduct_report::{CaseRecord, are_of_studies, cases_document, cases_table, paths_table};
 use viaduct_scenario::Override;
 
-use super::CompareArguments;
+use super::{CompareArguments, path_parts};
 use crate::describe;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -77,14 +73,9 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<Exit, Failure> {
             let Some(config) = cell.configs.first() else {
                 continue;
             };
-            let path = critical_path(config, &mut |_, _| match interrupt.is_asked() {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            });
-            match path {
-                Ok(path) => record.critical_path = Some(PathParts::new(&path)),
-                Err(WhyError::Interrupted) => return Ok(Exit::Interrupted),
-                Err(error) => return Err(refused(study, &error)),
+            match path_parts(study, config, &interrupt)? {
+                Some(parts) => record.critical_path = Some(parts),
+                None => return Ok(Exit::Interrupted),
             }
         }
     }

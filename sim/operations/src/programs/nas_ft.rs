@@ -1,9 +1,10 @@
-//! FT: one transform forward, then in each iteration one back. Up to as many ranks as there are
-//! planes each has planes, and a transform is a transposition, to which a rank brings all of its
-//! complex numbers. More ranks have pencils, on a grid of as many rows as there are planes: a
-//! transform goes direction by direction, with a transposition along the columns of the grid
-//! between the first and the second, and one along its rows between the second and the third; back
-//! it goes the other way. An iteration ends with the sum of a checksum at rank 0.
+//! FT: one transform forward, then one back in each iteration.
+//!
+//! With at most as many ranks as there are planes, each rank has whole planes. A transform is then
+//! a transposition of all complex numbers. With more ranks each has pencils, on a grid of ranks
+//! with a row for each plane. A transform then goes direction by direction: between the first and
+//! the second it transposes along the columns of the grid, between the second and the third along
+//! its rows. The way back is the reverse. An iteration ends with the sum of a checksum at rank 0.
 //!
 //! From `ft.f` of the benchmarks. Operations as its rate counts them; it is assumed that those of a
 //! transform in pencils are shared between directions by the logarithms of their points.
