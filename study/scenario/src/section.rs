@@ -822,7 +822,8 @@ mod tests {
             "arrivals = \"open\"\nrate = \"5/s\"\nwindow = 4",
             "window = 4\ncollective = \"all-reduce\"",
         ] {
-            let (_, diagnostics) = read::<Traffic>(&sent(text));
+            let (traffic, diagnostics) = read::<Traffic>(&sent(text));
+            assert_eq!(traffic.arrivals.known(), Some(ArrivalKind::Open), "{text}");
             let told = diagnostics.to_string();
             assert!(
                 told.contains("`window` in [traffic] has no effect here"),
