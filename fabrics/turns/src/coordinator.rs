@@ -67,8 +67,10 @@ pub struct Ended {
     pub turns: u64,
     /// Processes that were clients.
     pub processes: u32,
-    /// What was not as it should be.
+    /// What was not as it should be: times may differ from run to run.
     pub notices: Vec<String>,
+    /// What is the same in each run and the user may not expect.
+    pub remarks: Vec<String>,
 }
 
 /// A thread that waits when nothing can go on.
@@ -246,6 +248,7 @@ impl Coordinator {
             turns: run.turns,
             processes: run.processes.count(),
             notices: run.processes.take_notices(),
+            remarks: run.processes.take_remarks(),
         })
     }
 }
@@ -543,12 +546,12 @@ impl Run<'_> {
             is_seen |= asked.is_seen || asked.request != Request::Call;
             self.is_outside_told |= asked.is_seen_outside;
             self.has_packets |= asked.is_seen_outside;
-            if asked.request == Request::Born {
-                self.await_birth(asked.until, clock)?;
-                reply = Reply::Granted;
-                continue;
+            match asked.request {
+                Request::Born => self.await_birth(asked.until, clock)?,
+                Request::Refused => self.processes.remark_refused(thread.process),
+                request => break (request, asked.until, asked.message),
             }
-            break (asked.request, asked.until, asked.message);
+            reply = Reply::Granted;
         };
         self.processes.set_holder(None);
         let (request, until, message) = asked;
@@ -580,7 +583,7 @@ impl Run<'_> {
                 steps.push_back((clock, Step::End));
                 (Wait::Nothing, None)
             }
-            Request::Start | Request::Sleep | Request::Born => {
+            Request::Start | Request::Sleep | Request::Born | Request::Refused => {
                 let until = until.unwrap_or(clock).clamp(clock, TIME_MAX);
                 steps.push_back((until, Step::Resume));
                 (Wait::Nothing, None)

@@ -286,6 +286,13 @@ pub fn let_others_see() {
     }
 }
 
+/// Says that this program has asked the system for `io_uring`, and that it was refused.
+pub fn tell_refused() {
+    if let Some((own, seat)) = running() {
+        exchange(own, seat, Request::Refused, None);
+    }
+}
+
 /// Has a function called whenever a thread has waited for its turn, by that thread.
 pub fn watch_waits(after: extern "C" fn()) {
     AFTER_WAIT.store(after as *mut c_void, Ordering::Relaxed);

@@ -73,6 +73,8 @@ pub(crate) enum Request {
     Memory = 8,
     /// As [`Request::Memory`], when it has done nothing but look again.
     MemoryAgain = 9,
+    /// To go on: it has asked the system for `io_uring`, and does not have it.
+    Refused = 10,
 }
 
 /// How the turn comes back.
@@ -362,6 +364,7 @@ impl Seat {
             7 => Request::Again,
             8 => Request::Memory,
             9 => Request::MemoryAgain,
+            10 => Request::Refused,
             _ => return Err("it asks for something unknown"),
         };
         let clock = self.clock();
@@ -421,10 +424,6 @@ impl Seat {
         }
         let end = bytes.iter().position(|byte| *byte == 0);
         let end = end.unwrap_or(DOING_BYTES);
-        let printable = |byte: &u8| match byte {
-            b' '..=b'~' => char::from(*byte),
-            _ => '?',
-        };
         bytes[..end].iter().map(printable).collect()
     }
 
@@ -439,6 +438,14 @@ impl Seat {
         // Pairs with the load of `wait`.
         head.turn.store(turn::HELD, Ordering::Release);
         let _ = futex::wake(&head.turn, futex::Flags::empty(), 1);
+    }
+}
+
+/// A byte of what a client calls itself or what it does, as it is shown to people.
+pub(crate) fn printable(byte: &u8) -> char {
+    match byte {
+        b' '..=b'~' => char::from(*byte),
+        _ => '?',
     }
 }
 
@@ -602,7 +609,7 @@ mod tests {
         seat.head().posted.store(14, Ordering::Relaxed);
         seat.set_clock(11);
         refused("cut off");
-        seat.head().request.store(10, Ordering::Relaxed);
+        seat.head().request.store(11, Ordering::Relaxed);
         refused("unknown");
     }
 

@@ -1045,11 +1045,12 @@ fn clients_of_a_host_that_dies() {
         assert_eq!(codes, [Some(0), None, None], "{ended:?}");
         let result = result.unwrap();
         assert_eq!(result.time, 9 * US);
-        let notices = [
+        let remarks = [
             "host1 died at 3.000 us: its programs were ended",
             "host2 died at 5.000 us: its programs were ended",
         ];
-        assert_eq!(result.notices, notices);
+        assert_eq!(result.remarks, remarks);
+        assert_eq!(result.notices, Vec::<String>::new());
         let last = |host: &str| {
             clock
                 .lines

@@ -3,32 +3,21 @@
 
 use core::ffi::{c_int, c_void};
 use core::hint::black_box;
-use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use libc::{sigaction as Action, sigset_t};
+use libc::sigset_t;
 
 use crate::clocks::START_S;
 use crate::cost;
+use crate::faults::OfProgram;
 use crate::real;
 
-/// What the program has set for the signal that a read of the counter is; null: nothing.
-static OF_PROGRAM: AtomicPtr<Action> = AtomicPtr::new(ptr::null_mut());
+/// What the program has set for the signal that a read of the counter is.
+pub(crate) static OF_PROGRAM: OfProgram = OfProgram::nothing();
 
 /// Has reads of the counter by this thread, and those it makes, come to the handler.
 pub(crate) fn forbid() {
-    // SAFETY: an action of zeros is one; the handler does what a handler may.
-    unsafe {
-        let mut action: Action = core::mem::zeroed();
-        action.sa_sigaction = fault as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-        let mut old: Action = core::mem::zeroed();
-        if real::sigaction(libc::SIGSEGV, &raw const action, &raw mut old) == 0
-            && old.sa_sigaction != action.sa_sigaction
-        {
-            keep(&old);
-        }
-    }
+    OF_PROGRAM.listen(libc::SIGSEGV, fault);
     allow(false);
 }
 
@@ -42,20 +31,6 @@ pub(crate) fn allow(is_allowed: bool) {
     };
     // SAFETY: the call takes numbers.
     unsafe { libc::prctl(libc::PR_SET_TSC, how) };
-}
-
-fn keep(action: &Action) {
-    // Never freed: a handler may be reading it.
-    let kept = Box::into_raw(Box::new(*action));
-    OF_PROGRAM.store(kept, Ordering::Release);
-}
-
-fn of_program() -> Action {
-    // SAFETY: null, or never freed. An action of zeros is the default.
-    unsafe {
-        let kept = OF_PROGRAM.load(Ordering::Acquire).as_ref();
-        kept.map_or_else(|| core::mem::zeroed(), |kept| *kept)
-    }
 }
 
 /// The instructions that read the counter, and their lengths.
@@ -119,50 +94,15 @@ extern "C" fn fault(signal: c_int, about: *mut libc::siginfo_t, context: *mut c_
             registers[libc::REG_RIP as usize] += length;
             return;
         }
-        let program = of_program();
-        match program.sa_sigaction {
-            libc::SIG_DFL | libc::SIG_IGN => {
-                // The instruction faults again, for good.
-                let default: Action = core::mem::zeroed();
-                real::sigaction(signal, &raw const default, ptr::null_mut());
-            }
-            handler if program.sa_flags & libc::SA_SIGINFO != 0 => {
-                let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
-                    core::mem::transmute(handler);
-                handler(signal, about, context);
-            }
-            handler => {
-                let handler: extern "C" fn(c_int) = core::mem::transmute(handler);
-                handler(signal);
-            }
-        }
+        OF_PROGRAM.pass_on(signal, about, context);
     }
 }
 
 /// `SI_KERNEL` of `asm-generic/siginfo.h`.
 const SI_KERNEL: c_int = 0x80;
 
-/// What `sigaction` does of the signal that a read of the counter is.
-///
-/// # Safety
-///
-/// As for that function.
-pub(crate) unsafe fn set_action(new: *const Action, old: *mut Action) -> c_int {
-    let before = of_program();
-    // SAFETY: the caller's pointers.
-    unsafe {
-        if !new.is_null() {
-            keep(&*new);
-        }
-        if !old.is_null() {
-            old.write(before);
-        }
-    }
-    0
-}
-
-/// Takes our signals out of a set: the counter's and that of [`crate::steps`], since a fault that
-/// is masked ends the process, and that of [`crate::loops`].
+/// Takes our signals out of a set: the counter's and those of [`crate::io_uring`] and
+/// [`crate::steps`], since a fault that is masked ends the process, and that of [`crate::loops`].
 ///
 /// # Safety
 ///
@@ -171,6 +111,7 @@ pub(crate) unsafe fn open_ours(set: *mut sigset_t) {
     // SAFETY: the caller's promise.
     unsafe {
         libc::sigdelset(set, libc::SIGSEGV);
+        libc::sigdelset(set, libc::SIGSYS);
         libc::sigdelset(set, libc::SIGTRAP);
         libc::sigdelset(set, crate::loops::number());
     }

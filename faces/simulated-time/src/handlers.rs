@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use libc::{sigaction as Action, sighandler_t, siginfo_t};
 
-use crate::{counter, interruptions, loops, real, steps};
+use crate::{counter, interruptions, io_uring, loops, real, steps};
 
 /// Signals have the numbers below.
 const SIGNALS: usize = 65;
@@ -54,8 +54,10 @@ pub unsafe extern "C" fn sigaction(number: c_int, new: *const Action, old: *mut 
         let (Some(slot), Some(_), false) = (slot, viaduct_turns::local(), is_ours) else {
             return real::sigaction(number, new, old);
         };
-        if number == libc::SIGSEGV {
-            return counter::set_action(new, old);
+        match number {
+            libc::SIGSEGV => return counter::OF_PROGRAM.set_action(new, old),
+            libc::SIGSYS => return io_uring::OF_PROGRAM.set_action(new, old),
+            _ => {}
         }
         let (handlers, flags) = (&HANDLERS[slot], &FLAGS[slot]);
         let before = (

@@ -5,6 +5,7 @@
 //! the C library.
 //!
 //! - `clocks`: clocks and sleeps; `counter`: the processor's counter of time
+//! - `faults`: signals that are this library's before they are the program's
 //! - `hosts`: names of hosts; `sockets`: whom sockets are bound and connected to
 //! - `transfers`: reads and writes that would block; `polls`: waits on many descriptors
 //! - `loops`: loops that make no call; `steps`: what shows that one waits for memory
@@ -13,6 +14,7 @@
 //! - `threads`: threads, which run one at a time; `locks`: what they wait for
 //! - `processes`: processes that are made, replaced, waited for and ended; `signals`: signals that
 //!   are sent and waited for
+//! - `io_uring`, `languages`: what is refused
 //! - `real`: the functions of the C library
 //!
 //! # What things cost
@@ -23,22 +25,27 @@
 //! # Limits
 //!
 //! - A wait that is not a call by name is not seen, and holds the turn: reads of pipes and sockets
-//!   by the C library's streams, system calls by number, `io_uring`.
+//!   by the C library's streams, system calls by number. `io_uring` and programs in Go, which wait
+//!   so, are refused.
 //! - Timers of the time that a program computes (`ITIMER_VIRTUAL`, `ITIMER_PROF`) run in real time.
 //! - Signals end waits, but not those of verbs for events (`ibv_get_cq_event`), nor those for a
 //!   futex by number.
 //! - Condition variables, barriers and futexes are seen by threads of one process: not those that
 //!   lie in memory of several.
 //! - Programs without a dynamic linker, and those that run with another user's rights, are not
-//!   reached.
+//!   reached. Of those that a client of another user than root starts none does: the filter that
+//!   refuses `io_uring` has the system ignore setuid bits.
 
 use viaduct_turns::{NewThread, Table};
 
 pub mod clocks;
 pub mod counter;
+mod faults;
 pub mod handlers;
 pub mod hosts;
 mod interruptions;
+mod io_uring;
+mod languages;
 pub mod locks;
 mod loops;
 pub mod polls;
@@ -76,15 +83,26 @@ fn begin() {
     match viaduct_turns::start() {
         Ok(None) => {}
         Ok(Some(_)) => {
+            if let Some(path) = languages::of_go() {
+                refuse(&format!(
+                    "{} is written in Go, whose runtime waits by calls of the system of its own, \
+                     which take real time; a program in C, C++, Rust or Python can take part",
+                    path.display()
+                ));
+            }
+            io_uring::refuse();
             counter::forbid();
             counter::measure();
             loops::watch_process();
         }
-        Err(error) => {
-            eprintln!("viaduct: this program cannot take part in the simulation: {error}");
-            std::process::exit(1);
-        }
+        Err(error) => refuse(&error.to_string()),
     }
+}
+
+/// Ends this process.
+fn refuse(reason: &str) -> ! {
+    eprintln!("viaduct: this program cannot take part in the simulation: {reason}");
+    std::process::exit(1);
 }
 
 extern "C" fn load() {

@@ -1,7 +1,8 @@
 //! The processes of a run: those that are clients, those that want to be, and those that are
 //! expected.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -11,8 +12,11 @@ use rustix::process::{Pid, PidfdFlags};
 use super::listener::{Connected, Listener};
 use crate::handshake::Welcome;
 use crate::hosts::HostAddresses;
-use crate::seat::{Bell, MESSAGE_BYTES_MAX, Post, Request, SEATS, Seat};
+use crate::seat::{Bell, MESSAGE_BYTES_MAX, Post, Request, SEATS, Seat, printable};
 use crate::world::{Process, Thread};
+
+/// Programs that are told of because they were refused something, at most.
+const REFUSED_MAX: usize = 16;
 
 /// A process that was started for the run.
 #[derive(Debug)]
@@ -100,6 +104,9 @@ pub(super) struct Processes {
     newcomers_seen: Option<u32>,
     holder: Option<(Thread, u64)>,
     notices: Vec<String>,
+    remarks: Vec<String>,
+    /// Names of programs that were refused `io_uring`.
+    refused: BTreeSet<String>,
 }
 
 impl Processes {
@@ -125,6 +132,8 @@ impl Processes {
             newcomers_seen: None,
             holder: None,
             notices: Vec::new(),
+            remarks: Vec::new(),
+            refused: BTreeSet::new(),
         }
     }
 
@@ -149,6 +158,25 @@ impl Processes {
 
     pub(super) fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
+    }
+
+    pub(super) fn take_remarks(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.remarks)
+    }
+
+    /// A program has asked the system for `io_uring`: told of the first process that runs it.
+    pub(super) fn remark_refused(&mut self, process: Process) {
+        let Process { host, pid, .. } = process;
+        let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let name: String = name.trim_ascii_end().iter().map(printable).collect();
+        // One that calls itself by many names is told of often enough.
+        if self.refused.len() < REFUSED_MAX && self.refused.insert(name.clone()) {
+            self.remarks.push(format!(
+                "`{name}` (process {pid} on host {host}) asked for io_uring, which takes real \
+                 time: it was told that this system has none (ENOSYS). If it does not go on \
+                 without, have it use epoll, threads, or plain reads and writes"
+            ));
+        }
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -276,7 +304,7 @@ impl Processes {
         let its: Vec<Process> = all.filter(|process| process.host == host).collect();
         if !its.is_empty() {
             let died = died as f64 / 1e6;
-            self.notice(format!(
+            self.remarks.push(format!(
                 "host{host} died at {died:.3} us: its programs were ended"
             ));
         }

@@ -68,11 +68,12 @@ pub(super) enum Audience {
 /// How commands ended.
 pub(super) enum Ended {
     /// All of them, by this simulated time, picoseconds; which of them failed first, with the exit
-    /// code; what was not as it should be, which was told.
+    /// code; why times may differ from run to run, and what else there was, which were told.
     Whole {
         time: u64,
         failed: Option<(i32, String)>,
         notices: Vec<String>,
+        remarks: Vec<String>,
     },
     /// Nothing could go on any more.
     Broken(Failure),
@@ -177,8 +178,8 @@ impl<'a> Commands<'a> {
         };
         let mut statuses = children.wait();
         if audience == Audience::User {
-            for notice in &ended.notices {
-                output::message("warning", notice, None);
+            for text in ended.notices.iter().chain(&ended.remarks) {
+                output::message("warning", text, None);
             }
         }
         if let Some(failure) = clients.failure() {
@@ -201,6 +202,7 @@ impl<'a> Commands<'a> {
             time: ended.time,
             failed,
             notices: ended.notices,
+            remarks: ended.remarks,
         })
     }
 

@@ -205,8 +205,8 @@ fn elf(path: &Path, file: &mut File) -> Result<Executable, Failure> {
     };
     let Some((_, at, _, bytes)) = of_kind(SEGMENT_INTERPRETER) else {
         let reason = "it is linked statically: it brings its libraries with it, and loads none";
-        let help = "link it dynamically (Rust: a target without musl; Go: CGO_ENABLED=1; C: \
-                    without -static)";
+        let help = "link it dynamically (Rust: a target without musl; C: without -static; Go: \
+                    CGO_ENABLED=1, and not with `--on`)";
         return Err(cannot(path, reason, help));
     };
     let loader = string(&piece(file, at, bytes), 0);

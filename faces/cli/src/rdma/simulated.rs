@@ -310,12 +310,13 @@ fn carry_out(
     if let Some(directory) = &mut directory {
         directory.keep_output(commands.output());
     }
-    let (time, failed, notices) = match ended {
+    let (time, failed, notices, remarks) = match ended {
         Ended::Whole {
             time,
             failed,
             notices,
-        } => (time, failed, notices),
+            remarks,
+        } => (time, failed, notices, remarks),
         Ended::Stopped => return Ok(Outcome::Stopped),
         Ended::Broken(failure) => {
             if let Some(directory) = &directory {
@@ -329,7 +330,8 @@ fn carry_out(
     if let Some(violation) = account.violation() {
         return Err(inspection::broken(violation));
     }
-    let told = failed.iter().map(|(_, how)| how).chain(&notices);
+    let told = failed.iter().map(|(_, how)| how);
+    let told = told.chain(&notices).chain(&remarks);
     summary.warnings.extend(told.map(|text| warning(text)));
     let digest = summary.digest.clone();
     output::note(&format!(

@@ -7,5 +7,6 @@ mod computing;
 mod interrupted;
 mod map;
 mod programs;
+mod refused;
 mod run;
 mod threads;
