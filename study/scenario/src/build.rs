@@ -25,7 +25,6 @@ use crate::files::Files;
 use crate::host_groups::{self, Group};
 use crate::message_list;
 use crate::network::{self, TopologyCache};
-use crate::preset::Preset;
 use crate::schema::{
     ArrivalKind, Bus, BusKind, Coding, CompletionKind, Cpu, IntervalKind, Intervals, Links, Memory,
     NoticeBy, PatternKind, QueueingKind, Run, SizeKind, Sizes, Switches, Traffic, WhenFullKind,
@@ -66,7 +65,7 @@ fn configuration(
         .map_err(|absent| *absent)
         .and_then(|topology| {
             let completion = settings.hosts.completion.get()?;
-            let common = host(&settings.hardware, completion, MemoryModel::FREE)?;
+            let common = host(&settings.hardware, completion)?;
             host_groups::by_host(common, groups, completion, topology, diagnostics)
         });
     let mut drawn = Drawn { files, diagnostics };
@@ -296,34 +295,27 @@ fn switch(switches: &Switches) -> Result<SwitchModel, Absent> {
 }
 
 /// Hosts of some hardware, whose applications wait in the way that is chosen.
-pub(crate) fn host(
-    hardware: &Hardware,
-    chosen: CompletionKind,
-    memory: MemoryModel,
-) -> Result<HostModel, Absent> {
+pub(crate) fn host(hardware: &Hardware, chosen: CompletionKind) -> Result<HostModel, Absent> {
     let name = hardware.model.name.known();
     Ok(HostModel {
         name: name.unwrap_or_else(|| "unnamed".to_owned()),
         processor: processor(&hardware.cpu)?,
         completion: completion(&hardware.cpu, chosen)?,
-        memory,
+        memory: memory(hardware.memory.as_ref())?,
         bus: bus(&hardware.bus)?,
         mechanism: hardware.adapter.mechanism()?,
         transfer_max_bytes: hardware.adapter.transfer_max().get()?,
     })
 }
 
-/// What a preset's hosts spend to register memory; one that says nothing of it registers it at no
-/// cost.
-pub(crate) fn memory(preset: &Preset) -> Result<MemoryModel, Absent> {
-    preset
-        .section::<Memory>()
-        .map_or(Ok(MemoryModel::FREE), |memory| {
-            Ok(MemoryModel {
-                register: memory.register.get()?,
-                register_rate: memory.register_rate.get()?,
-            })
+/// What hosts spend to register memory, of studies and of presets; nothing if nothing is said.
+pub(crate) fn memory(memory: Option<&Memory>) -> Result<MemoryModel, Absent> {
+    memory.map_or(Ok(MemoryModel::FREE), |memory| {
+        Ok(MemoryModel {
+            register: memory.register.get()?,
+            register_rate: memory.register_rate.get()?,
         })
+    })
 }
 
 /// What the processor spends, of studies and of presets.

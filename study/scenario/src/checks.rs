@@ -6,7 +6,7 @@ use viaduct_cluster::bounds::{Fullest, load_bounds};
 use viaduct_cluster::config::{Arrivals, ClusterConfig};
 use viaduct_cluster::workload::{MessageOperation, Pattern, PatternError};
 use viaduct_engine::Time;
-use viaduct_hardware::Rate;
+use viaduct_hardware::{MemoryModel, Rate};
 use viaduct_network::{CongestionControl, FlowControl, Queueing, Sharing, WhenFull};
 
 use crate::combinations::{Combination, HostsKind, Refusal, Workload};
@@ -43,7 +43,7 @@ pub(crate) fn check(
     checker.adapter_choice(config);
     checker.transfer_size(config);
     checker.frames(config);
-    checker.registration();
+    checker.registration(config);
     checker.buffers(config);
     checker.channels(config);
     checker.ways(config);
@@ -311,15 +311,21 @@ impl Checker<'_> {
         }
     }
 
-    /// What registering costs is in a preset's `[memory]`, which hosts of a study do not have yet.
-    fn registration(&mut self) {
+    /// Memory that is registered for each message, at no cost.
+    fn registration(&mut self, config: &ClusterConfig) {
         let registration = &self.settings.traffic.registration;
-        if registration.known() == Some(Registration::Each) {
+        let mut hosts = config.host.values();
+        if registration.known() == Some(Registration::Each)
+            && hosts.all(|host| host.memory == MemoryModel::FREE)
+        {
             self.diagnostics.push(
-                Diagnostic::warning("registering memory takes no time in studies yet")
+                Diagnostic::warning("registering memory takes no time on these hosts")
                     .at(registration.place())
                     .label("this changes nothing")
-                    .help("leave it out, or add what it costs to the computations"),
+                    .help(
+                        "say what it takes: hosts.model.memory.register = \"16 us\", and \
+                         `register_rate`; or leave it out",
+                    ),
             );
         }
     }

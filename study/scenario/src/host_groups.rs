@@ -3,7 +3,7 @@
 //! A group that names a preset has that hardware, with what its own `model` changes; one that names
 //! none has that of `[hosts]`, with such changes.
 
-use viaduct_hardware::{ByHost, HostModel, MemoryModel};
+use viaduct_hardware::{ByHost, HostModel};
 use viaduct_topology::{HostId, Topology};
 
 use crate::build;
@@ -34,7 +34,6 @@ const MODEL: &str = "model";
 pub(crate) struct Group {
     row: HostGroup,
     hardware: Hardware,
-    memory: MemoryModel,
 }
 
 /// Reads the groups of a tree, into which the hardware of `[hosts]` has been put.
@@ -57,15 +56,11 @@ pub(crate) fn read(
         {
             put_over(&mut own, &entry_path(), *name_place, node);
         }
-        let mut memory = MemoryModel::FREE;
         let mut is_there = true;
         if let Some(name) = nic {
             let place = row.keys.nic.place();
             own.set(&Hosts::nic.path(), place, text(name, place));
-            let merged = preset::merge(&mut own, "", files, diagnostics);
-            is_there = merged.is_some();
-            let costs = merged.flatten().map(|preset| build::memory(&preset));
-            memory = costs.and_then(Result::ok).unwrap_or(memory);
+            is_there = preset::merge(&mut own, "", files, diagnostics).is_some();
         }
         let context = Context {
             model_missing: !is_there,
@@ -74,7 +69,6 @@ pub(crate) fn read(
         Group {
             hardware: Hardware::read(&own, context, diagnostics),
             row: row.keys,
-            memory,
         }
     });
     groups.collect()
@@ -122,7 +116,7 @@ pub(crate) fn by_host(
     let mut is_wrong = false;
     for group in groups {
         let completion = group.row.completion.known().unwrap_or(completion);
-        let model = build::host(&group.hardware, completion, group.memory)?;
+        let model = build::host(&group.hardware, completion)?;
         let listed = group.row.hosts.get()?;
         match members(&listed, topology, &mut taken) {
             Ok(members) => found.push((members, model)),

@@ -194,7 +194,7 @@ pub(crate) fn merge(
     let mechanism_path = Model::mechanism.path();
     // A study that gives a mechanism of its own gives that adapter's numbers as well.
     let chosen = tree.at_path(&mechanism_path).is_some();
-    let mut tables = vec![Cpu::table(), Bus::table()];
+    let mut tables = vec![Cpu::table(), Bus::table(), Memory::table()];
     if !chosen {
         tables.push(own_table(preset.mechanism));
     }

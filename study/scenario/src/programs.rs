@@ -230,7 +230,7 @@ fn host(preset: &Preset) -> Result<HostModel, Lacking> {
         name: preset.name.clone(),
         processor: build::processor(&cpu)?,
         completion: build::completion(&cpu, CompletionKind::Preset)?,
-        memory: build::memory(preset)?,
+        memory: build::memory(preset.section().as_ref())?,
         bus: build::bus(&table(preset)?)?,
         mechanism: adapter.mechanism()?,
         transfer_max_bytes: adapter.transfer_max().get()?.min(transfer_bytes_max()),

@@ -10,8 +10,8 @@ use crate::document::{Entry, Node, Raw, Tree};
 use crate::keys::{self, Fallback, Key, Table};
 use crate::network_preset;
 use crate::schema::{
-    Bus, BusLoad, Cpu, Detection, Hosts, Links, MechanismKind, Model, Network, Run, StudyWords,
-    Switches, Traffic,
+    Bus, BusLoad, Cpu, Detection, Hosts, Links, MechanismKind, Memory, Model, Network, Run,
+    StudyWords, Switches, Traffic,
 };
 use crate::section::{AnySetting, Given, KeyState, Section, Setting, Source, Word};
 use crate::units::UnitError;
@@ -75,6 +75,7 @@ pub(crate) struct Hardware {
     pub(crate) model: Model,
     pub(crate) cpu: Cpu,
     pub(crate) bus: Bus,
+    pub(crate) memory: Option<Memory>,
     pub(crate) adapter: Adapter,
 }
 
@@ -87,20 +88,28 @@ impl Hardware {
             diagnostics,
         };
         let model: Model = tables.read();
-        let (cpu, bus) = (tables.read(), tables.read());
+        let (cpu, bus, memory) = (tables.read(), tables.read(), tables.read_if_there());
         let adapter = tables.adapter(&model.mechanism);
         Self {
             model,
             cpu,
             bus,
+            memory,
             adapter,
         }
     }
 
     /// All its settings, in the order of the list of keys.
     pub(crate) fn list(&self) -> Vec<&dyn AnySetting> {
-        let (cpu, bus) = (self.cpu.list(), self.bus.list());
-        [self.model.list(), cpu, bus, self.adapter.list()].concat()
+        let memory = self.memory.as_ref().map(Section::list);
+        [
+            self.model.list(),
+            self.cpu.list(),
+            self.bus.list(),
+            memory.unwrap_or_default(),
+            self.adapter.list(),
+        ]
+        .concat()
     }
 }
 

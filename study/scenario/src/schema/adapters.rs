@@ -21,8 +21,7 @@ fn transfer_max() -> KeyOf<u32> {
 }
 
 section! {
-    Memory Optional "preset.memory":
-        "a preset's [memory]: what registering it costs; nothing, if left out" {
+    Memory Optional "hosts.model.memory": "what registering it costs; nothing, if left out" {
         register: Setting<Time> = time("a registration, beside its bytes");
         register_rate: Setting<Rate> = rate_or_infinite("of its bytes");
     }

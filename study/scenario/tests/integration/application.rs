@@ -4,6 +4,8 @@ use std::fs;
 use std::ops::ControlFlow;
 
 use viaduct_cluster::config::UNLIMITED;
+use viaduct_engine::Time;
+use viaduct_hardware::Rate;
 use viaduct_operations::goal;
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_scenario::{Override, Study, UNTIL_ALL_HAVE_ENDED, parse_study, parse_study_with};
@@ -73,6 +75,44 @@ fn a_study_carries_its_graph_and_says_what_it_leaves_out() {
         study.config.traffic.reliability,
         ReliabilityLevel::Unreliable
     );
+}
+
+/// When the last operation of a study has ended.
+fn makespan(study: &Study) -> Time {
+    let result = viaduct_cluster::run(&study.config, &mut |_| ControlFlow::Continue(())).unwrap();
+    result.application.unwrap().makespan
+}
+
+#[test]
+fn both_ends_of_a_long_message_register_it_at_the_cost_of_their_hosts() {
+    // The receive is there before the request.
+    let long = GOAL.replace("calc 1500", "calc 50000");
+    // 16 us and 80,000 bytes at 16.6667 GB/s, as the preset says.
+    let each = Time::from_microseconds(16)
+        + Rate::from_bits_per_second(16.6667e9 * 8.0).time_for(80_000.0);
+    let load = |text: &str, values: &[&str]| {
+        // Receives that are posted again would have the processor first.
+        let always = ["hosts.nic=rnic-gen4", "hosts.model.cpu.post=0 s"];
+        parse_study_with(text, &set(&[&always[..], values].concat())).unwrap()
+    };
+    let text = with_goal(&long);
+    let before = makespan(&load(&text, &[]));
+    let registers = "traffic.registration=each";
+    let took = |text: &str| {
+        let study = load(text, &[registers]);
+        let again = parse_study(&study.resolved_toml()).unwrap();
+        assert_eq!(makespan(&again), makespan(&study));
+        makespan(&study)
+    };
+    assert_eq!(took(&text), before + each + each);
+    // A host that takes 4 us longer for it.
+    let slow = "\n[[host_group]]\nhosts = \"1\"\nmodel.memory.register = \"20 us\"\n";
+    let more = Time::from_microseconds(4);
+    assert_eq!(took(&(text.clone() + slow)), before + each + each + more);
+    // An eager message is not registered.
+    let eager = "traffic.eager=unlimited";
+    let [copied, registered] = [&[eager][..], &[eager, registers]].map(|set| load(&text, set));
+    assert_eq!(makespan(&copied), makespan(&registered));
 }
 
 #[test]

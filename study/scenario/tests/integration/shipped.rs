@@ -344,9 +344,15 @@ fn registering_that_takes_no_time_is_warned_of() {
             .warnings
             .to_string()
     };
-    let text = warned(&["traffic.registration=each"]);
-    assert!(text.contains("takes no time in studies yet"), "{text}");
-    assert_eq!(warned(&["traffic.registration=before"]), "");
+    let each = "traffic.registration=each";
+    let text = warned(&["hosts.nic=giganet-clan", each]);
+    assert!(text.contains("takes no time on these hosts"), "{text}");
+    for set in [
+        &["hosts.nic=giganet-clan", "traffic.registration=before"],
+        &["hosts.nic=rnic-gen4", each],
+    ] {
+        assert_eq!(warned(set), "");
+    }
 }
 
 #[test]
