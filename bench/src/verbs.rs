@@ -22,17 +22,25 @@ const LIMIT: std::time::Duration = std::time::Duration::from_secs(20);
 
 const SEND_LAT: Program = Program {
     name: "ib_send_lat",
+    options: &[],
     arguments: &["-F", "-x", "0", "-s", "8", "-n", "100000"],
 };
 const WRITE_LAT: Program = Program {
     name: "ib_write_lat",
+    options: &[],
     arguments: &["-F", "-x", "0", "-s", "8", "-n", "50000"],
+};
+/// The same into pages that the peer shares.
+const SHARED_WRITE_LAT: Program = Program {
+    options: &["--share-memory"],
+    ..WRITE_LAT
 };
 /// Programs of bandwidth, their bytes a message, which way the peer's copy goes.
 const BANDWIDTHS: [(Program, usize, Way); 3] = [
     (
         Program {
             name: "ib_write_bw",
+            options: &[],
             arguments: &["-F", "-x", "0", "-s", "65536", "-n", "20000"],
         },
         65_536,
@@ -41,6 +49,7 @@ const BANDWIDTHS: [(Program, usize, Way); 3] = [
     (
         Program {
             name: "ib_read_bw",
+            options: &[],
             arguments: &["-F", "-x", "0", "-s", "65536", "-n", "20000"],
         },
         65_536,
@@ -49,6 +58,7 @@ const BANDWIDTHS: [(Program, usize, Way); 3] = [
     (
         Program {
             name: "ib_send_bw",
+            options: &[],
             arguments: &["-F", "-x", "0", "-s", "4096", "-q", "4", "-n", "20000"],
         },
         4096,
@@ -58,10 +68,12 @@ const BANDWIDTHS: [(Program, usize, Way); 3] = [
 const UCX: [Program; 2] = [
     Program {
         name: "ucx_perftest",
+        options: &[],
         arguments: &["-f", "-v", "-s", "8", "-n", "50000", "-t", "tag_lat"],
     },
     Program {
         name: "ucx_perftest",
+        options: &[],
         arguments: &["-f", "-v", "-s", "8", "-n", "50000", "-t", "ucp_am_lat"],
     },
 ];
@@ -70,6 +82,8 @@ const UCX: [Program; 2] = [
 const SEND_TIMES_MAX: f64 = 1.3;
 /// Microseconds that a write may take more than a copy by the kernel.
 const WRITE_MORE_US_MAX: f64 = 0.3;
+/// Times shm's half round trip that a write into shared pages may take.
+const SHARED_WRITE_TIMES_MAX: f64 = 1.5;
 /// Parts of the rate of copies by the kernel that a bandwidth is at least.
 const RATE_MIN: f64 = 0.8;
 /// Times UCX's own shared memory that UCX over ours may take.
@@ -108,6 +122,10 @@ fn measure_once(viaduct: &Path, table: &mut Table) -> Result<(), String> {
     let target = Target::AtMost(SEND_TIMES_MAX);
     let quantity = format!("{} beside shm", title(&SEND_LAT));
     add(quantity, "times", target, send_us / shm_us);
+    let shared_us = SHARED_WRITE_LAT.typical_us(viaduct, CORES)?;
+    let target = Target::AtMost(SHARED_WRITE_TIMES_MAX);
+    let quantity = format!("{} --share-memory beside shm", title(&SHARED_WRITE_LAT));
+    add(quantity, "times", target, shared_us / shm_us);
     let copy_us = kernel_copy::microseconds(Way::Write, 8, CORES)?;
     let write_us = WRITE_LAT.typical_us(viaduct, CORES)?;
     let target = Target::AtMost(WRITE_MORE_US_MAX);

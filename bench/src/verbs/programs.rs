@@ -15,6 +15,8 @@ const LOOK: Duration = Duration::from_millis(5);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Program {
     pub(crate) name: &'static str,
+    /// Of the launcher, where it runs over ours.
+    pub(crate) options: &'static [&'static str],
     pub(crate) arguments: &'static [&'static str],
 }
 
@@ -55,7 +57,11 @@ impl Program {
         command.args(["-c", &core.to_string()]);
         match over {
             Over::Ours(viaduct) => {
-                command.arg(viaduct).args(["rdma", "--"]);
+                command
+                    .arg(viaduct)
+                    .arg("rdma")
+                    .args(self.options)
+                    .arg("--");
                 command.env("UCX_TLS", "rc_v,self");
                 command.env("UCX_NET_DEVICES", "viaduct0:1");
             }
