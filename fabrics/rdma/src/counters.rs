@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -11,6 +12,7 @@ use viaduct_core::verbs::Result;
 use viaduct_core::verbs::error::invalid;
 
 use crate::error::of_system;
+use crate::link;
 
 macro_rules! counters {
     ($($(#[$about:meta])* $name:ident,)+) => {
@@ -25,11 +27,14 @@ macro_rules! counters {
         #[repr(C)]
         pub(crate) struct Live {
             magic: AtomicU64,
+            /// By what others find the process: the block of its numbers; 0: it has no device open.
+            block: AtomicU64,
             $(pub(crate) $name: Count,)+
         }
 
         static OWN: Live = Live {
             magic: AtomicU64::new(MAGIC),
+            block: AtomicU64::new(0),
             $($name: Count(AtomicU64::new(0)),)+
         };
 
@@ -51,10 +56,12 @@ macro_rules! counters {
 
         impl Live {
             fn clear(&self) {
+                self.block.store(0, Ordering::Relaxed);
                 $(self.$name.0.store(0, Ordering::Relaxed);)+
             }
 
             fn take_over(&self, from: &Self) {
+                self.block.store(from.block.load(Ordering::Relaxed), Ordering::Relaxed);
                 $(self.$name.add(from.$name.0.load(Ordering::Relaxed));)+
                 self.magic.store(MAGIC, Ordering::Release);
             }
@@ -84,7 +91,7 @@ counters! {
     /// Bytes of them: eight each.
     atomic_bytes,
     /// Remote writes of peers into the memory of this process. What a peer wrote or read by itself
-    /// is counted when the connection is over.
+    /// is counted when somebody asks ([`Counters::read_now`]), and when the connection is over.
     peer_writes,
     /// Bytes of them.
     peer_write_bytes,
@@ -148,6 +155,9 @@ impl Count {
     }
 }
 
+/// How long a process is waited for that is asked to count.
+const PATIENCE: Duration = Duration::from_millis(100);
+
 /// The first word of a file of counters.
 const MAGIC: u64 = u64::from_le_bytes(*b"viaduct1");
 
@@ -159,6 +169,11 @@ static PUBLISHED: AtomicPtr<Live> = AtomicPtr::new(ptr::null_mut());
 pub(crate) fn live() -> &'static Live {
     // SAFETY: a published place stays mapped for the life of the process.
     unsafe { PUBLISHED.load(Ordering::Acquire).as_ref() }.unwrap_or(&OWN)
+}
+
+/// Has others find this process, which has these numbers.
+pub(crate) fn say_block(block: u32) {
+    live().block.store(u64::from(block), Ordering::Relaxed);
 }
 
 /// Has a forked child count from nothing, and not where its parent does.
@@ -210,6 +225,25 @@ impl Counters {
     ///
     /// What the system says; EINVAL for a file that is no file of counters.
     pub fn read(path: &Path) -> Result<Self> {
+        Ok(Self::read_with_block(path)?.1)
+    }
+
+    /// The same, of a process that runs up to now: it first counts what peers did by themselves in
+    /// its memory. One that does not answer, since it is stopped, is waited for for 0.1 s.
+    ///
+    /// # Errors
+    ///
+    /// As [`Counters::read`].
+    pub fn read_now(path: &Path) -> Result<Self> {
+        let (block, counters) = Self::read_with_block(path)?;
+        // Of one that cannot be asked it is what it has counted so far.
+        if block != 0 && link::have_counted(block, PATIENCE).is_ok() {
+            return Self::read(path);
+        }
+        Ok(counters)
+    }
+
+    fn read_with_block(path: &Path) -> Result<(u32, Self)> {
         let bytes = std::fs::read(path).map_err(of_system)?;
         let words = bytes.as_chunks::<8>().0.iter().copied();
         let mut words = words.map(u64::from_ne_bytes);
@@ -219,7 +253,8 @@ impl Counters {
                 path.display()
             )));
         }
-        Ok(Self::from_words(words))
+        let block = words.next().unwrap_or_default() as u32;
+        Ok((block, Self::from_words(words)))
     }
 }
 

@@ -20,6 +20,7 @@ use viaduct_processes::lock::{self, BiasedMutex, OwnGuard};
 use viaduct_processes::rendezvous::{Listener, Place};
 
 use crate::carrier::{Counter, Rings, now};
+use crate::counters;
 use crate::device::{self, Device};
 use crate::error::of_system;
 use crate::faults::{self, Strikes};
@@ -152,7 +153,7 @@ pub(crate) fn acknowledge_async(owner: Owner, count: u32) {
 /// How long a region that goes waits for peers in the middle of a write or read of it, and a
 /// process that ends for the lock. A peer that was stopped there, or died, does not hold this
 /// process up: it goes on in pages that are nobody's.
-const PATIENCE: Duration = Duration::from_millis(20);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Turns in which a peer that is gone is heard: more than a ring has packets for.
 const TURNS_AT_END: u32 = 64;
@@ -191,10 +192,7 @@ impl Engine {
         unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
         // Registers this process for the barriers of its peers.
         has_barrier();
-        let place = match Place::from_environment() {
-            Place::Abstract(_) => Place::Abstract("viaduct-rdma"),
-            directory => directory,
-        };
+        let place = link::place();
         let start = std::process::id().wrapping_mul(0x9e37_79b9) >> 12;
         let mut bound = None;
         for step in 0..BLOCKS - 1 {
@@ -251,6 +249,7 @@ impl Engine {
         engine.links_by_block.insert(block, 0);
         count_at_end();
         service::start(wake).map_err(of_system)?;
+        counters::say_block(block);
         Ok(engine)
     }
 

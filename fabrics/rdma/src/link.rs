@@ -10,7 +10,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags};
 use viaduct_processes::deadline::Deadline;
 use viaduct_processes::rendezvous::{self, Name, Place, digest};
 use viaduct_processes::segment::{Access, Segment, Store};
@@ -33,6 +35,26 @@ pub(crate) fn name(block: u32) -> Name {
     Name::new(VERSION, 'q', digest(&[b"rdma", &block.to_le_bytes()]))
 }
 
+/// Where processes wait for each other.
+pub(crate) fn place() -> Place {
+    match Place::from_environment() {
+        Place::Abstract(_) => Place::Abstract("viaduct-rdma"),
+        directory => directory,
+    }
+}
+
+/// Has whoever has the numbers of a block count what peers did by themselves in its memory, and
+/// returns when it has, or is gone, or after so long.
+pub(crate) fn have_counted(block: u32, patience: Duration) -> io::Result<()> {
+    let deadline = Deadline::after(Some(patience));
+    let line = rendezvous::connect(&place(), name(block), deadline, || false)?;
+    let Some(line) = line else { return Ok(()) };
+    socket::send(line.as_fd(), &Message::Count.encode(), &[])?;
+    // Whoever has counted closes its end.
+    socket::poll(&mut [PollFd::new(&line, PollFlags::IN)], deadline)?;
+    Ok(())
+}
+
 /// A word that peers read to find out whether they can.
 static BEACON: AtomicU64 = AtomicU64::new(0);
 
@@ -48,6 +70,9 @@ pub(crate) enum Message {
     Copies(bool),
     /// There is something in the ring.
     Kick,
+    /// From who wants to read how much was counted, and connects for that alone: what peers did by
+    /// themselves is to be counted. The end of the line is the answer.
+    Count,
 }
 
 /// Who speaks.
@@ -89,6 +114,7 @@ impl Message {
             Self::Welcome(who) => greeting(b'W', who),
             Self::Copies(can) => vec![b'C', u8::from(can)],
             Self::Kick => vec![b'K'],
+            Self::Count => vec![b'N'],
         }
     }
 
@@ -97,6 +123,7 @@ impl Message {
         let long = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         match bytes {
             [b'K'] => Some(Self::Kick),
+            [b'N'] => Some(Self::Count),
             [b'C', can @ 0..=1] => Some(Self::Copies(*can == 1)),
             [kind @ (b'H' | b'W'), ..] if bytes.len() == 25 && word(1)? == VERSION => {
                 let who = Greeting {
@@ -262,7 +289,7 @@ impl Link {
         own_block: u32,
         own: &OwnTables,
     ) -> io::Result<Option<Self>> {
-        let patience = Deadline::after(Some(std::time::Duration::from_millis(100)));
+        let patience = Deadline::after(Some(Duration::from_millis(100)));
         let Some(line) = rendezvous::connect(place, name(block), patience, || false)? else {
             return Ok(None);
         };
@@ -492,6 +519,7 @@ mod tests {
             Message::Copies(true),
             Message::Copies(false),
             Message::Kick,
+            Message::Count,
         ];
         for message in messages {
             let bytes = message.encode();

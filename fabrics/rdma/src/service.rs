@@ -174,21 +174,20 @@ fn greet(engine: &mut Engine, line: Arc<OwnedFd>) {
     let mut bytes = [0; MESSAGE_BYTES];
     match socket::receive(line.as_fd(), &mut bytes) {
         Ok(received) => {
-            let message = Message::decode(&bytes[..received.length]);
-            if let Some(Message::Hello(greeting)) = message
-                && let Ok(link) = Link::accept(
-                    line,
-                    &greeting,
-                    received.descriptors,
-                    engine.block,
-                    &engine.objects.notices.carrier.tables,
-                )
-            {
-                let index = engine.add_link(link);
-                engine
-                    .links_by_block
-                    .entry(greeting.block())
-                    .or_insert(index);
+            match Message::decode(&bytes[..received.length]) {
+                Some(Message::Hello(greeting)) => {
+                    let tables = &engine.objects.notices.carrier.tables;
+                    let beside = received.descriptors;
+                    let link = Link::accept(line, &greeting, beside, engine.block, tables);
+                    if let Ok(link) = link {
+                        let index = engine.add_link(link);
+                        let links = &mut engine.links_by_block;
+                        links.entry(greeting.block()).or_insert(index);
+                    }
+                }
+                // Dropped, the line tells that it is done.
+                Some(Message::Count) => engine.count_direct(),
+                _ => {}
             }
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

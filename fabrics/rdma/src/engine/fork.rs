@@ -104,7 +104,7 @@ extern "C" fn begin_child() {
     IS_TICKING.store(false, Ordering::Relaxed);
     IS_TICK_DUE.store(false, Ordering::Relaxed);
     faults::begin_child();
-    crate::counters::begin_child();
+    counters::begin_child();
 }
 
 fn close(descriptor: RawFd) {

@@ -59,13 +59,17 @@ impl Process {
     }
 }
 
-/// The processes that count in a folder, by number.
+/// The processes that count in a folder, by number, and what they have counted so far.
 pub(super) fn in_folder(folder: &Path) -> Vec<Process> {
+    read_in(folder, Counters::read)
+}
+
+fn read_in(folder: &Path, read: fn(&Path) -> viaduct_rdma::Result<Counters>) -> Vec<Process> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut found: Vec<_> = entries
         .filter_map(|entry| {
             let number = entry.file_name().to_str()?.parse().ok()?;
-            let counters = Counters::read(&entry.path()).ok()?;
+            let counters = read(&entry.path()).ok()?;
             let name = fs::read_to_string(format!("/proc/{number}/comm")).ok();
             Some(Process {
                 number,
@@ -91,7 +95,7 @@ pub(super) fn unreadable(folder: &Path) -> usize {
 pub(super) fn of_all(as_json: bool) -> Result<String, Failure> {
     let folders = fs::read_dir(all()?).into_iter().flatten().flatten();
     let mut found: Vec<_> = folders
-        .flat_map(|folder| in_folder(&folder.path()))
+        .flat_map(|folder| read_in(&folder.path(), Counters::read_now))
         .filter(Process::runs)
         .collect();
     found.sort_by_key(|process| process.number);

@@ -2,10 +2,22 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
+use viaduct_rdma::verbs::flags::access;
+use viaduct_rdma::verbs::{
+    Capabilities, Completion, CompletionStatus, QueuePairAttributes, QueuePairType,
+    ScatterGatherElement, SendOpcode,
+};
+use viaduct_rdma::{CompletionQueueOptions, Counters, QueuePairOptions, SendRequest, devices};
+
 use crate::support::{Folder, text};
+
+#[allow(dead_code, reason = "shared with the conformance suite of queue pairs")]
+#[path = "../../../../fabrics/rdma/tests/conformance/refusal.rs"]
+mod refusal;
 
 /// A folder of a test with libraries that hold nothing, and a session of its own.
 fn folder() -> Folder {
@@ -93,6 +105,15 @@ fn memory_is_shared_or_the_reason_told_why_not() {
             assert!(said.contains(&format!("--share-memory: {error}")), "{said}");
         }
     }
+    // What this thread is refused its children are refused, too.
+    let refused = thread::spawn(move || {
+        refusal::refuse(&[libc::SYS_userfaultfd]);
+        ended(&folder, &shared)
+    });
+    let (printed, code, said) = refused.join().unwrap();
+    assert_eq!((printed.as_str(), code), ("", Some(1)));
+    let reason = "--share-memory: the system forbids userfaultfd";
+    assert!(said.contains(reason), "{said}");
 }
 
 #[test]
@@ -376,6 +397,82 @@ fn what_has_no_meaning_on_simulated_hosts_is_refused() {
         assert!(found.contains(said), "{arguments:?}: {found}");
         assert!(matches!(code, Some(1 | 2)), "{arguments:?}: {code:?}");
     }
+}
+
+/// A process that writes into its own memory by a queue pair, as a peer would: nothing tells it
+/// that it was written to.
+#[test]
+fn what_peers_did_is_shown_while_a_program_runs() {
+    let folder = folder();
+    let (printed, ..) = ended(&folder, &["rdma", "env"]);
+    let counts = printed.lines().find_map(|line| {
+        let rest = line.strip_prefix("export VIADUCT_RDMA_STATS='")?;
+        rest.strip_suffix('\'')
+    });
+    let counts = Path::new(counts.unwrap()).join(std::process::id().to_string());
+    Counters::publish(&counts).unwrap();
+    let memory = [0_u64; 2];
+    let (start, bytes) = (memory.as_ptr().addr() as u64, 16);
+    let context = devices()[0].open().unwrap();
+    let domain = context.allocate_protection_domain().unwrap();
+    let rights = access::LOCAL_WRITE | access::REMOTE_WRITE;
+    // SAFETY: the memory lives until the device is closed.
+    let region = unsafe { domain.register_memory(start, bytes, start, rights) }.unwrap();
+    let options = CompletionQueueOptions {
+        entries: 4,
+        ..CompletionQueueOptions::default()
+    };
+    let queue = context.create_completion_queue(&options).unwrap();
+    let [writes, offers] = [(); 2].map(|()| {
+        let options = QueuePairOptions {
+            kind: QueuePairType::Rc,
+            capabilities: Capabilities {
+                max_send_requests: 1,
+                max_receive_requests: 1,
+                max_send_elements: 1,
+                max_receive_elements: 1,
+                max_inline_bytes: 0,
+            },
+            send_queue: queue,
+            receive_queue: queue,
+            shared_receive_queue: None,
+            is_every_send_signaled: true,
+            cookie: 0,
+        };
+        domain.create_queue_pair(&options).unwrap()
+    });
+    for (pair, peer) in [(writes, offers), (offers, writes)] {
+        let attributes = QueuePairAttributes {
+            access_flags: access::REMOTE_WRITE,
+            ..QueuePairAttributes::connection(peer.number())
+        };
+        pair.raise(&attributes).unwrap();
+    }
+    let element = ScatterGatherElement {
+        address: start,
+        length: 8,
+        local_key: region.memory_key(),
+    };
+    for count in 1..3 {
+        let request = SendRequest::new(1, SendOpcode::RdmaWrite)
+            .with_elements(std::slice::from_ref(&element))
+            .with_remote(start + 8, region.memory_key());
+        // SAFETY: nothing is inline.
+        unsafe { writes.post_send(&request) }.unwrap();
+        let mut done = [Completion::default()];
+        while queue.poll(&mut done).unwrap() == 0 {}
+        assert_eq!(done[0].status, CompletionStatus::Success);
+        assert_eq!(Counters::read(&counts).unwrap().peer_writes, count - 1);
+        let (shown, ..) = ended(&folder, &["rdma", "stats", "--json"]);
+        let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        let process = &shown["processes"][0];
+        assert_eq!(process["process"], std::process::id());
+        assert_eq!(
+            (&process["peer_writes"], &process["peer_write_bytes"]),
+            (&count.into(), &(8 * count).into())
+        );
+    }
+    context.close().unwrap();
 }
 
 /// A folder of a test with a library for the time, too, which holds nothing.
