@@ -485,6 +485,35 @@ mod tests {
             windows.last.as_ref().map(|(_, open)| open.sequence),
             Some(6)
         );
-        assert!(windows.open.is_empty(), "what is old is not kept");
+    }
+
+    #[test]
+    fn windows_of_regions_that_are_gone_are_not_kept() {
+        let store = Store::create("viaduct-test", 0x4000).unwrap();
+        let mut windows = Windows::new(store);
+        let mut look = |key, is_there: fn(u32) -> bool| {
+            let found = Found {
+                address: 0x7000,
+                access: access::REMOTE_WRITE,
+                shared: Shared {
+                    address: 0x7000,
+                    length: 0x1000,
+                    offset: 0x1000,
+                },
+                sequence: 2,
+            };
+            let wanted = Wanted {
+                key,
+                ..wanted(SendOpcode::RdmaWrite)
+            };
+            let place = windows.at(&wanted, &found, |key, _| is_there(key));
+            assert!(place.is_some());
+            let last = windows.last.iter().map(|(key, _)| *key);
+            last.chain(windows.open.keys().copied()).collect::<Vec<_>>()
+        };
+        assert_eq!(look(5, |_| true), [5]);
+        assert_eq!(look(6, |_| true), [6, 5]);
+        assert_eq!(look(5, |_| true), [5, 6]);
+        assert_eq!(look(7, |key| key != 5), [7, 6]);
     }
 }

@@ -5,6 +5,8 @@
 
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use viaduct_core::verbs::flags::access;
 use viaduct_core::verbs::{
@@ -13,8 +15,10 @@ use viaduct_core::verbs::{
 };
 
 use super::*;
+use crate::engine::PATIENCE;
 use crate::packet::{ATOMIC, DATAGRAM, FIRST, LAST, MESSAGE, READ, WRITE};
 use crate::ring::{Header, PAYLOAD_BYTES_MAX};
+use crate::shared::Pages;
 use crate::{
     CompletionQueue, CompletionQueueOptions, ProtectionDomain, QueuePair, QueuePairOptions,
     ReceiveRequest, SendRequest, devices, engine,
@@ -297,6 +301,54 @@ fn acknowledges(world: &World) {
     victim.destroy().unwrap();
 }
 
+/// A region that goes waits for a peer that is about to leave its memory, and not for one that
+/// stays there.
+fn stays(world: &World) {
+    let pages = match Pages::new() {
+        Ok(pages) => pages,
+        Err(error) => return println!("not tried: {error}"),
+    };
+    let shares = |key| {
+        let engine = engine::engine().unwrap();
+        engine.pages.as_ref().is_some_and(|pages| pages.shares(key))
+    };
+    let regions = {
+        let mut engine = engine::engine().unwrap();
+        engine.pages = Some(Box::new(pages));
+        engine.objects.notices.carrier.tables.regions.clone()
+    };
+    let mut link = liar();
+    let domain = world.domain.key.index();
+    for leaves in [true, false] {
+        let rights = access::LOCAL_WRITE | access::REMOTE_WRITE;
+        let memory = world.domain.allocate(16 * 1024, rights).unwrap();
+        let (key, address) = (memory.memory_key(), memory.address());
+        assert!(shares(key));
+        link.outgoing.begin_direct();
+        let has_left = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (link, regions, has_left) = (&mut link, &regions, &has_left);
+            scope.spawn(move || {
+                while regions.find(key, domain, rights, address, 8).is_some() {
+                    std::thread::yield_now();
+                }
+                if leaves {
+                    // Longer than it takes to move pages.
+                    std::thread::sleep(PATIENCE / 4);
+                    has_left.store(true, Ordering::Release);
+                    link.outgoing.end_direct();
+                }
+            });
+            let begun = Instant::now();
+            drop(memory);
+            assert!(has_left.load(Ordering::Acquire) || begun.elapsed() >= PATIENCE);
+        });
+        assert!(!shares(key));
+    }
+    leave(link);
+    engine::engine().unwrap().pages = None;
+}
+
 /// Packets at random, most of them nearly right.
 fn writes_at_random(world: &World, seed: u64) {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
@@ -377,7 +429,7 @@ fn greets_at_random(world: &World, seed: u64) {
         (engine.place.clone(), engine.block)
     };
     for _ in 0..20 {
-        let wait = Deadline::after(Some(std::time::Duration::from_secs(10)));
+        let wait = Deadline::after(Some(Duration::from_secs(10)));
         let line = rendezvous::connect(&place, name(block), wait, || false);
         let Ok(Some(line)) = line else { continue };
         let length = random.next(40) as usize;
@@ -398,6 +450,7 @@ fn a_liar_harms_nobody_else() {
     let world = World::new();
     grows(&world);
     acknowledges(&world);
+    stays(&world);
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
     let seeds = match number("VIADUCT_RDMA_SEED") {
         Some(seed) => seed..seed + 1,

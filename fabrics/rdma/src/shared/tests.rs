@@ -4,6 +4,10 @@ use viaduct_processes::segment::Access;
 
 use super::*;
 
+#[allow(dead_code, reason = "shared with the conformance suite")]
+#[path = "../../tests/conformance/refusal.rs"]
+mod refusal;
+
 /// Pages of this process, or a reason why there are none.
 fn pages() -> Option<Pages> {
     match Pages::new() {
@@ -277,4 +281,32 @@ fn parts_of_the_store_are_used_again_and_meet() {
     }
     assert_eq!(pages.free, whole);
     assert_eq!(pages.take(STORE_BYTES + 1), None);
+}
+
+/// In a process of its own, since what it is refused stays so.
+#[test]
+fn no_device_is_opened_that_is_to_share_memory_where_writers_cannot_be_held() {
+    const NAME: &str =
+        "shared::tests::no_device_is_opened_that_is_to_share_memory_where_writers_cannot_be_held";
+    const INSIDE: &str = "VIADUCT_TEST_INSIDE";
+    if std::env::var_os(INSIDE).is_some() {
+        refusal::refuse(&[libc::SYS_userfaultfd]);
+        let error = crate::devices()[0].open().unwrap_err();
+        assert_eq!(error.errno(), libc::EOPNOTSUPP);
+        assert!(error.to_string().contains("userfaultfd"), "{error}");
+        return;
+    }
+    let mut inside = std::process::Command::new(std::env::current_exe().unwrap());
+    inside
+        .args(["--exact", NAME, "--nocapture"])
+        .env(INSIDE, "1");
+    let output = inside.env("VIADUCT_RDMA_SHARE_MEMORY", "1").output();
+    let output = output.unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && printed.contains("1 passed"),
+        "{printed}"
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("cannot be shared (--share-memory)"), "{said}");
 }

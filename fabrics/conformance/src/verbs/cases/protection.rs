@@ -47,7 +47,7 @@ fn each_is_refused(
     near: &mut Side,
     far: &mut Side,
     far_access: u32,
-    spoil: impl Fn(&mut Side, Post) -> Post,
+    spoil: impl Fn(&mut Side, &mut Side, Post) -> Post,
 ) {
     for opcode in REMOTE {
         near.renew();
@@ -55,20 +55,18 @@ fn each_is_refused(
         let link = connect_with(near, far, RC, far_access, PATIENT);
         far.set_words(0, &[1]);
         far.receive(5, 0, 64);
-        let wrong = spoil(
-            far,
-            Post {
-                length: 8,
-                ..link.remote(opcode, 0)
-            },
-        );
+        let right = Post {
+            length: 8,
+            ..link.remote(opcode, 0)
+        };
+        let wrong = spoil(near, far, right);
         refused(near, far, wrong, CompletionStatus::RemoteAccessError);
         assert_eq!(far.words(0, 1), [1]);
     }
 }
 
 fn a_wrong_remote_key_is_refused(near: &mut Side, far: &mut Side) {
-    each_is_refused(near, far, ALL, |_, right| Post {
+    each_is_refused(near, far, ALL, |_, _, right| Post {
         key: right.key ^ 1,
         ..right
     });
@@ -76,7 +74,7 @@ fn a_wrong_remote_key_is_refused(near: &mut Side, far: &mut Side) {
 
 fn a_range_past_the_region_is_refused(near: &mut Side, far: &mut Side) {
     let end = 8 * crate::verbs::WORDS as u64;
-    each_is_refused(near, far, ALL, |_, right| Post {
+    each_is_refused(near, far, ALL, |_, _, right| Post {
         remote: right.remote + end,
         ..right
     });
@@ -91,25 +89,34 @@ fn a_range_past_the_region_is_refused(near: &mut Side, far: &mut Side) {
 }
 
 fn a_region_without_the_right_is_refused(near: &mut Side, far: &mut Side) {
-    each_is_refused(near, far, ALL, |far, right| {
+    each_is_refused(near, far, ALL, |_, far, right| {
         let key = far.done("region", &[u64::from(access::LOCAL_WRITE)])[0];
         Post { key, ..right }
     });
 }
 
 fn a_queue_pair_without_the_right_refuses(near: &mut Side, far: &mut Side) {
-    each_is_refused(near, far, access::LOCAL_WRITE, |_, right| right);
+    each_is_refused(near, far, access::LOCAL_WRITE, |_, _, right| right);
 }
 
 fn a_region_of_another_domain_is_refused(near: &mut Side, far: &mut Side) {
-    each_is_refused(near, far, ALL, |far, right| {
+    each_is_refused(near, far, ALL, |_, far, right| {
         let key = far.done("foreign-region", &[])[0];
         Post { key, ..right }
     });
 }
 
 fn a_deregistered_region_is_refused(near: &mut Side, far: &mut Side) {
-    each_is_refused(near, far, ALL, |far, right| {
+    each_is_refused(near, far, ALL, |_, far, right| {
+        far.done("deregister", &[1]);
+        right
+    });
+    // Nor is what the peer has kept of it, since it has used it.
+    each_is_refused(near, far, ALL, |near, far, right| {
+        near.send(right);
+        assert_eq!(near.sent().status, code(CompletionStatus::Success));
+        far.set_words(0, &[1]);
+        far.receive(6, 0, 64);
         far.done("deregister", &[1]);
         right
     });
