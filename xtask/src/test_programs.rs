@@ -26,6 +26,9 @@ const LONG: [&str; 8] = [
     "record of viaduct-cli",
 ];
 
+/// Lines that say why a program failed.
+const LONGEST_REASON: usize = 60;
+
 /// An executable that `cargo test` would run.
 #[derive(Clone, Debug)]
 struct Program {
@@ -109,12 +112,27 @@ fn run(program: &Program) -> io::Result<Ended> {
     let mut printed = format!("     Running {} took {seconds:.1} s\n", program.name).into_bytes();
     printed.extend(output.stdout);
     printed.extend(output.stderr);
-    let wrong = format!("ended with {}", output.status);
-    let wrong = (!output.status.success()).then(|| Finding::new(&program.name, wrong));
-    Ok(Ended {
-        printed,
-        findings: wrong.into_iter().collect(),
-    })
+    let mut findings = Vec::new();
+    if !output.status.success() {
+        let reason = reason(&String::from_utf8_lossy(&printed)).join("\n    ");
+        let wrong = format!("ended with {}\n    {reason}", output.status);
+        findings.push(Finding::new(&program.name, wrong));
+    }
+    Ok(Ended { printed, findings })
+}
+
+/// Which tests failed and how, as the test runner lists them behind all tests; else the last that
+/// was printed. It is said again behind all programs: a log that keeps its end alone has it.
+fn reason(printed: &str) -> Vec<&str> {
+    let lines: Vec<&str> = printed.lines().collect();
+    match lines.iter().position(|line| *line == "failures:") {
+        Some(begin) => lines[begin..]
+            .iter()
+            .copied()
+            .take(LONGEST_REASON)
+            .collect(),
+        None => lines[lines.len().saturating_sub(LONGEST_REASON)..].to_vec(),
+    }
 }
 
 #[cfg(test)]
@@ -133,7 +151,29 @@ mod tests {
             run(&program).unwrap().findings
         };
         assert_eq!(findings("true"), []);
-        let wrong = Finding::new("false", "ended with exit status: 1");
-        assert_eq!(findings("false"), [wrong]);
+        let found = findings("false").remove(0).to_string();
+        let wanted = "false: ended with exit status: 1\n         Running false took ";
+        assert!(found.starts_with(wanted), "{found}");
+    }
+
+    #[test]
+    fn failed_tests_are_named_with_what_they_printed() {
+        let printed = "running 2 tests\ntest one ... ok\ntest two ... FAILED\n\nfailures:\n\n\
+                       ---- two stdout ----\nleft: 1\n\n\nfailures:\n    two\n";
+        let wanted = [
+            "failures:",
+            "",
+            "---- two stdout ----",
+            "left: 1",
+            "",
+            "",
+            "failures:",
+            "    two",
+        ];
+        assert_eq!(reason(printed), wanted);
+        assert_eq!(
+            reason("running 1 test\nkilled\n"),
+            ["running 1 test", "killed"]
+        );
     }
 }

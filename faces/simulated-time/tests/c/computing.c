@@ -64,14 +64,23 @@ static void pieces(int count, long long ns)
     printf("clock %lld computed %lld\n", now() - start, sum);
 }
 
-/* Reads of the processor's counter, which are dear for the machine and cheap for the program. */
+/* Reads of the processor's counter, which are dear for the machine and cheap for the program. Of 100
+ * batches of 100 the one whose clock has gone on least: what else a machine does comes on top. */
 static void counter(void)
 {
-    long long start = now();
-    for (int at = 0; at < 10000; at++) {
-        __rdtsc();
+    long long least = -1, took = 0;
+    for (int batch = 0; batch < 100; batch++) {
+        long long begin = processor(), start = now();
+        for (int at = 0; at < 100; at++) {
+            __rdtsc();
+        }
+        long long clock = now() - start, computed = processor() - begin;
+        if (least < 0 || clock < least) {
+            least = clock;
+            took = computed;
+        }
     }
-    printf("clock %lld\n", now() - start);
+    printf("clock %lld computed %lld\n", least, took);
 }
 
 /* A child computes before it writes: whoever looks at memory meanwhile waits, and computes not. */

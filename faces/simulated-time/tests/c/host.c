@@ -492,7 +492,9 @@ static void ahead(void)
     CHECK(pipe(ends) == 0);
     int counter = eventfd(0, 0), listener = socket(AF_INET, SOCK_STREAM, 0);
     CHECK(counter >= 0 && bind(listener, (struct sockaddr *)&own, sizeof own) == 0);
-    own.sin_addr.s_addr = htonl(0x7f4d0001);
+    const struct hostent *host = gethostbyname("host0");
+    CHECK(host != NULL);
+    memcpy(&own.sin_addr, host->h_addr_list[0], sizeof own.sin_addr);
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {

@@ -3,6 +3,7 @@
 /* For siginterrupt. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -98,6 +99,7 @@ static int wait_in(enum call call)
     struct pollfd entry = {.fd = ends[0], .events = POLLIN};
     struct epoll_event event = {.events = EPOLLIN};
     struct sockaddr_in nobody = {.sin_family = AF_INET, .sin_port = htons(9)};
+    const struct hostent *host;
     fd_set set;
     sigset_t some;
     int descriptor, result;
@@ -124,7 +126,9 @@ static int wait_in(enum call call)
         return accept(listener, NULL, NULL);
     case CONNECT:
         /* Nobody listens on host 1, which may yet begin to. */
-        nobody.sin_addr.s_addr = htonl(0x7f4d0002);
+        host = gethostbyname("host1");
+        CHECK(host != NULL);
+        memcpy(&nobody.sin_addr, host->h_addr_list[0], sizeof nobody.sin_addr);
         descriptor = socket(AF_INET, SOCK_STREAM, 0);
         result = connect(descriptor, (struct sockaddr *)&nobody, sizeof nobody);
         close(descriptor);

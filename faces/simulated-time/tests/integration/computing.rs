@@ -46,13 +46,14 @@ fn what_was_computed_is_charged_times_the_scale() {
 
 #[test]
 fn what_it_takes_to_read_the_counter_in_a_simulation_is_no_computing() {
-    // Ten nanoseconds each, and less than a microsecond of what the fault took the machine, which
-    // is two or three. What else a machine has to do comes on top: the least of three counts.
-    let clocks = [0; 3].map(|_| numbers(&["counter"], 1000)[0]);
-    let clock = clocks.into_iter().fold(f64::INFINITY, f64::min);
+    // Ten nanoseconds each, and what faults took above the least that one takes, which a busy
+    // machine makes longer: less than a tenth of what is computed on one that rests. With faults
+    // counted it is more than two thirds.
+    let numbers = numbers(&["counter"], 1000);
+    let (clock, computed) = (numbers[0], numbers[1]);
     assert!(
-        (10_000.0 * 10.0..10_000.0 * 1000.0).contains(&clock),
-        "{clock}"
+        clock >= 100.0 * 10.0 && clock < computed / 2.0,
+        "{clock} {computed}"
     );
 }
 

@@ -7,8 +7,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use viaduct_turns::hosts::Claim;
-use viaduct_turns::{Coordinator, RunError, SOCKET_VARIABLE};
+use viaduct_turns::{RunError, SOCKET_VARIABLE};
 
 use crate::run::{each_time, library, once, program};
 
@@ -101,26 +100,25 @@ fn hosts_use_one_port_each() {
     assert!(printed[1].contains("peer 127.77.0.3"), "{}", printed[1]);
 }
 
+/// Each on hosts of other addresses, which [`once`] shows as the usual ones.
 #[test]
 fn runs_at_the_same_time_do_not_meet() {
     let program = program("host");
     let both = Barrier::new(2);
     let run = || {
-        let claim = Claim::new().unwrap();
-        both.wait();
         let hosts: [&[&str]; 2] = [&["server", "5007"], &["client", "host0", "5007"]];
-        let set = |coordinator: &mut Coordinator| coordinator.set_addresses(claim.addresses());
-        let (result, ended) = once(&program, &hosts, set);
+        let (result, ended) = once(&program, &hosts, |_| {
+            both.wait();
+        });
         assert!(ended.iter().all(|(well, _)| *well), "{result:?} {ended:?}");
-        for (host, (_, printed)) in (0..).zip(&ended) {
-            let peer = format!("peer {}\n", claim.addresses().of(1 - host));
+        for (peer, (_, printed)) in ["127.77.0.2", "127.77.0.1"].iter().zip(&ended) {
+            let peer = format!("peer {peer}\n");
             assert!(printed.contains(&peer), "no {peer}in {printed}");
         }
-        claim.addresses()
     };
     thread::scope(|scope| {
-        let other = scope.spawn(run);
-        assert_ne!(run(), other.join().unwrap());
+        scope.spawn(run);
+        run();
     });
 }
 

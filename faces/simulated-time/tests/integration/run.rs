@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use viaduct_c_programs::{compiler, run};
+use viaduct_turns::hosts::{Claim, HostAddresses};
 use viaduct_turns::{
     Coordinator, Ended, HOST_VARIABLE, Outcome, Process, RunError, SOCKET_VARIABLE, Thread, World,
 };
@@ -74,7 +75,8 @@ pub(crate) fn program(name: &str) -> PathBuf {
 /// How a run ended, and of each host whether its program ended well and what it printed.
 pub(crate) type Finished = (Result<Ended, RunError>, Vec<(bool, String)>);
 
-/// Runs the program once, on a host for each list of words.
+/// Runs the program once, on a host for each list of words. Whatever the hosts' addresses are,
+/// since other runs may have the first ones, it prints those of a run that is alone.
 pub(crate) fn once(
     program: &Path,
     hosts: &[&[&str]],
@@ -82,7 +84,14 @@ pub(crate) fn once(
 ) -> Finished {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
+    let claim = Claim::new().unwrap();
+    let network = |addresses: HostAddresses| format!("127.{}.", addresses.of(0).octets()[1]);
+    let (own, usual) = (
+        network(claim.addresses()),
+        network(HostAddresses::default()),
+    );
     let mut coordinator = Coordinator::bind(&path, hosts.len().try_into().unwrap()).unwrap();
+    coordinator.set_addresses(claim.addresses());
     let mut children = Vec::new();
     for (host, words) in hosts.iter().enumerate() {
         let mut command = Command::new(program);
@@ -118,7 +127,7 @@ pub(crate) fn once(
             .unwrap()
             .read_to_string(&mut text)
             .unwrap();
-        (child.wait().unwrap().success(), text)
+        (child.wait().unwrap().success(), text.replace(&own, &usual))
     });
     let ended = ended.collect();
     (result, ended)
