@@ -8,6 +8,7 @@ use std::io;
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 
+use tempfile::TempDir;
 use viaduct_rdma::verbs::LinkLayer;
 use viaduct_rdma::{Device, GidType};
 
@@ -29,9 +30,9 @@ pub(super) fn folder(adapters: &AdapterArguments) -> Result<PathBuf, Failure> {
         return Ok(folder);
     }
     // Written beside it and renamed: others may make it at the same time.
-    let own = session.join(format!("sys-{}", std::process::id()));
-    asked(adapters, &own)?;
-    if let Err(error) = fs::rename(&own, &folder)
+    let own = own_folder(&session)?;
+    asked(adapters, own.path())?;
+    if let Err(error) = fs::rename(own.path(), &folder)
         && !folder.exists()
     {
         return Err(Failure::plain(format!(
@@ -39,8 +40,20 @@ pub(super) fn folder(adapters: &AdapterArguments) -> Result<PathBuf, Failure> {
             folder.display()
         )));
     }
-    let _ = fs::remove_dir_all(&own);
     Ok(folder)
+}
+
+/// A folder that no other process has, not even one of the same number in another container.
+fn own_folder(session: &Path) -> Result<TempDir, Failure> {
+    tempfile::Builder::new()
+        .prefix("files-")
+        .tempdir_in(session)
+        .map_err(|error| {
+            Failure::plain(format!(
+                "cannot make a folder in {}: {error}",
+                session.display()
+            ))
+        })
 }
 
 /// What of the environment the libraries read about adapters, and what the launcher says instead.
@@ -79,11 +92,9 @@ fn asked(adapters: &AdapterArguments, folder: &Path) -> Result<(), Failure> {
 
 /// The adapters that programs see, as text.
 pub(super) fn listing(adapters: &AdapterArguments) -> Result<String, Failure> {
-    let folder = places::session()?.join(format!("list-{}", std::process::id()));
-    let written = asked(adapters, &folder);
-    let text = fs::read_to_string(folder.join("adapters"));
-    let _ = fs::remove_dir_all(&folder);
-    written?;
+    let folder = own_folder(&places::session()?)?;
+    asked(adapters, folder.path())?;
+    let text = fs::read_to_string(folder.path().join("adapters"));
     text.map_err(|error| Failure::plain(format!("cannot list adapters: {error}")))
 }
 

@@ -256,31 +256,75 @@ fn libraries_of_another_version_are_told_from_no_rdma() {
     assert!(!said.contains("nothing crossed"), "{said}");
 }
 
+/// The words before a command that numbers its processes from one, as a container does.
+const UNSHARE: [&str; 6] = [
+    "unshare",
+    "--user",
+    "--map-root-user",
+    "--pid",
+    "--fork",
+    "--mount-proc",
+];
+
+fn has_process_namespaces() -> bool {
+    let may = Command::new(UNSHARE[0])
+        .args(&UNSHARE[1..])
+        .arg("true")
+        .output();
+    let may = may.is_ok_and(|output| output.status.success());
+    if !may {
+        println!("no process namespaces for this user on this machine");
+    }
+    may
+}
+
 /// Containers that share a folder for files of sessions do not see each other's processes: a
 /// launcher in one must not take those of another for processes that have ended.
 #[test]
 fn a_launcher_among_other_processes_leaves_what_it_cannot_see() {
-    let unshare = [
-        "--user",
-        "--map-root-user",
-        "--pid",
-        "--fork",
-        "--mount-proc",
-    ];
-    let may = Command::new("unshare").args(unshare).arg("true").output();
-    if !may.is_ok_and(|output| output.status.success()) {
-        println!("no process namespaces for this user on this machine");
+    if !has_process_namespaces() {
         return;
     }
     let folder = folder();
     let script = format!(
         "counts=\"$VIADUCT_RDMA_STATS/$$\"; touch \"$counts\"; \
-         unshare {} '{}' rdma -- true && test -e \"$counts\"",
-        unshare.join(" "),
+         {} '{}' rdma -- true && test -e \"$counts\"",
+        UNSHARE.join(" "),
         env!("CARGO_BIN_EXE_viaduct")
     );
     let (_, code, said) = ended(&folder, &["rdma", "--stats", "--", "sh", "-c", &script]);
     assert_eq!(code, Some(0), "{said}");
+}
+
+/// And those that begin at the same time have the same numbers.
+#[test]
+fn launchers_of_the_same_number_do_not_meet() {
+    if !has_process_namespaces() {
+        return;
+    }
+    let folder = folder();
+    let (wanted, ..) = ended(&folder, &["rdma", "devices"]);
+    let begun: Vec<_> = (0..8)
+        .map(|_| {
+            let own = command(&folder, &[]);
+            let mut command = Command::new(UNSHARE[0]);
+            command
+                .args(&UNSHARE[1..])
+                .arg(own.get_program())
+                .args(["rdma", "devices"])
+                .envs(
+                    own.get_envs()
+                        .filter_map(|(name, value)| Some((name, value?))),
+                )
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped());
+            command.spawn().unwrap()
+        })
+        .collect();
+    for launcher in begun {
+        let output = launcher.wait_with_output().unwrap();
+        assert_eq!(text(&output.stdout), wanted, "{}", text(&output.stderr));
+    }
 }
 
 #[test]
