@@ -723,6 +723,14 @@ fn nearest_in(table: &'static Table, name: &str) -> Option<&'static str> {
     )
 }
 
+/// The key whose symbol in papers a name is: "q: elements of the field" is that of `order`.
+fn symbol_of(table: &'static Table, name: &str) -> Option<&'static str> {
+    let has_symbol =
+        |meaning: &str| matches!(meaning.split_once(": "), Some((symbol, _)) if symbol == name);
+    let key = table.keys.iter().find(|key| has_symbol(key.meaning))?;
+    Some(key.name)
+}
+
 /// Complains of the keys that a table does not have.
 fn unknown_keys(table: &'static Table, subtree: &Tree, diagnostics: &mut Diagnostics) {
     for entry in subtree
@@ -741,9 +749,10 @@ fn unknown_keys(table: &'static Table, subtree: &Tree, diagnostics: &mut Diagnos
 /// The message of an unknown key, without a place.
 pub(crate) fn unknown_key(table: &'static Table, name: &str) -> Diagnostic {
     let all = format!("all keys: viaduct keys {}", table.name);
-    let help = match (nearest_in(table, name), home_of(name)) {
+    let near = symbol_of(table, name).or_else(|| nearest_in(table, name));
+    let help = match (near, home_of(name)) {
         (Some(near), _) => format!("did you mean `{near}`? {all}"),
-        (None, Some(home)) => format!("it belongs into [{}]; {all}", home.name),
+        (None, Some(home)) => format!("[{}] has a key of this name; {all}", home.name),
         (None, None) => all,
     };
     let name = excerpt(name);

@@ -113,6 +113,23 @@ fn quantities() {
 }
 
 #[test]
+fn symbols_of_papers_lead_to_keys() {
+    let dragonfly = exchanged(
+        "\"torus\"\ndimensions = [4, 4]",
+        "\"dragonfly\"\na = 4\nh = 2",
+    );
+    for (symbol, key) in [("a", "switches_per_group"), ("h", "global_links")] {
+        let said = format!("unknown key `{symbol}` in [network]");
+        let (_, said) = dragonfly.split_once(&said).expect(&dragonfly);
+        let (_, help) = said.split_once("help: ").expect(said);
+        assert!(
+            help.starts_with(&format!("did you mean `{key}`?")),
+            "{help}"
+        );
+    }
+}
+
+#[test]
 fn keys_and_words() {
     let said = table(&[
         ("rate = \"100/s\"", "interrarval = \"10 ms\""),
