@@ -5,12 +5,24 @@ use std::ffi::CStr;
 use viaduct_core::verbs::{self, errno};
 use viaduct_provider::ReturnCode;
 
+use crate::credit::Credits;
 use crate::wire::Wire;
 
 /// How requests reach whoever carries them out.
 pub trait Line: Sync {
     /// Has a request carried out: its answer. `what` names it to people.
     fn call(&self, what: &'static CStr, request: &[u8], answer: &mut Vec<u8>);
+
+    /// What is reckoned with where posts need no answer; none: each is a call.
+    fn credits(&self) -> Option<&Credits> {
+        None
+    }
+
+    /// Has a post carried out that will be taken, without an answer, and takes what it costs the
+    /// processor, in picoseconds. False: it is to be a call.
+    fn post(&self, _request: &[u8], _cost: u64) -> bool {
+        false
+    }
 }
 
 macro_rules! requests {

@@ -82,6 +82,18 @@ fn ask<T: Wire>(line: &dyn Line, asked: &Request) -> Result<T> {
     asking::answer(&answer)
 }
 
+/// Has a post carried out on credit, or asks for it.
+fn post(line: &dyn Line, asked: &Request, cost: Option<u64>) -> Result<()> {
+    if let Some(cost) = cost {
+        let mut bytes = Vec::new();
+        asked.put(&mut bytes);
+        if line.post(&bytes, cost) {
+            return Ok(());
+        }
+    }
+    ask(line, asked)
+}
+
 /// Has something made that tells of events by a descriptor: its key, and the descriptor. It can be
 /// read while events wait, and its flags say whether calls about them wait.
 ///
@@ -294,6 +306,9 @@ impl CompletionQueue {
     pub fn poll_each(&self, most: usize, visit: impl FnMut(&Completion)) -> Result<usize> {
         let (queue, most) = (self.key, most.min(COMPLETIONS_MAX) as u32);
         let found: Vec<Completion> = ask(self.line, &Request::Poll { queue, most })?;
+        if let Some(credits) = self.line.credits() {
+            credits.completed(&found);
+        }
         found.iter().for_each(visit);
         Ok(found.len())
     }
@@ -412,7 +427,11 @@ impl ProtectionDomain {
     pub fn create_queue_pair(&self, options: &QueuePairOptions) -> Result<QueuePair> {
         let (line, domain) = (self.line, self.key);
         let options = options.map(|queue| queue.key, |shared| shared.key);
-        let (key, number) = ask(line, &Request::CreatePair { domain, options })?;
+        let made = ask(line, &Request::CreatePair { domain, options })?;
+        let ((key, number), cost): ((Key, u32), Option<u64>) = made;
+        if let (Some(credits), Some(cost)) = (line.credits(), cost) {
+            credits.made(number, &options, cost);
+        }
         Ok(QueuePair { line, key, number })
     }
 
@@ -432,7 +451,10 @@ impl ProtectionDomain {
             attributes,
             cookie,
         };
-        let key = ask(line, &asked)?;
+        let (key, cost): (Key, Option<u64>) = ask(line, &asked)?;
+        if let (Some(credits), Some(cost)) = (line.credits(), cost) {
+            credits.made_shared(key, &attributes, cost);
+        }
         Ok(SharedReceiveQueue { line, key })
     }
 
@@ -538,7 +560,14 @@ impl SharedReceiveQueue {
     /// ENOMEM when it is full, EINVAL for too many elements.
     pub fn post_receive(&self, request: &ReceiveRequest<'_>) -> Result<()> {
         let (shared, receive) = (self.key, receive_of(request));
-        ask(self.line, &Request::PostShared { shared, receive })
+        let elements = receive.elements.len();
+        let credits = self.line.credits();
+        let cost = credits.and_then(|credits| credits.receive_shared(shared, elements));
+        post(self.line, &Request::PostShared { shared, receive }, cost)?;
+        if let (Some(credits), None) = (credits, cost) {
+            credits.received_shared(shared);
+        }
+        Ok(())
     }
 
     /// Changes what `mask` names.
@@ -573,7 +602,11 @@ impl SharedReceiveQueue {
     /// EBUSY while a queue pair uses it.
     pub fn destroy(&self) -> Result<()> {
         let shared = self.key;
-        ask(self.line, &Request::DestroyShared { shared })
+        ask::<()>(self.line, &Request::DestroyShared { shared })?;
+        if let Some(credits) = self.line.credits() {
+            credits.destroyed_shared(shared);
+        }
+        Ok(())
     }
 }
 
@@ -597,7 +630,13 @@ impl QueuePair {
             attributes,
             mask,
         };
-        ask(self.line, &asked)
+        ask::<()>(self.line, &asked)?;
+        if mask & flags::attribute::STATE != 0
+            && let Some(credits) = self.line.credits()
+        {
+            credits.modified(self.number, attributes.state);
+        }
+        Ok(())
     }
 
     /// Takes a new one up to RTS: through INIT and RTR, with the attributes that each step must
@@ -658,9 +697,15 @@ impl QueuePair {
     pub unsafe fn post_sends(&self, requests: &[SendRequest<'_>]) -> Result<()> {
         // SAFETY: as promised by the caller.
         let send = |request| unsafe { send_of(request) };
-        let sends = requests.iter().map(send).collect();
-        let pair = self.key;
-        ask(self.line, &Request::PostSends { pair, sends })
+        let sends: Vec<Send> = requests.iter().map(send).collect();
+        let (pair, credits) = (self.key, self.line.credits());
+        let cost = credits.and_then(|credits| credits.sends(self.number, &sends));
+        let asked = Request::PostSends { pair, sends };
+        post(self.line, &asked, cost)?;
+        if let (Some(credits), None, Request::PostSends { sends, .. }) = (credits, cost, &asked) {
+            credits.sent(self.number, sends);
+        }
+        Ok(())
     }
 
     /// Posts a receive.
@@ -671,7 +716,14 @@ impl QueuePair {
     /// when the queue is full.
     pub fn post_receive(&self, request: &ReceiveRequest<'_>) -> Result<()> {
         let (pair, receive) = (self.key, receive_of(request));
-        ask(self.line, &Request::PostReceive { pair, receive })
+        let elements = receive.elements.len();
+        let credits = self.line.credits();
+        let cost = credits.and_then(|credits| credits.receive(self.number, elements));
+        post(self.line, &Request::PostReceive { pair, receive }, cost)?;
+        if let (Some(credits), None) = (credits, cost) {
+            credits.received(self.number);
+        }
+        Ok(())
     }
 
     /// Destroys it: what is posted is gone without completions, and so are those of its completions
@@ -683,7 +735,11 @@ impl QueuePair {
     /// EINVAL when it is gone already.
     pub fn destroy(&self) -> Result<()> {
         let pair = self.key;
-        ask(self.line, &Request::DestroyPair { pair })
+        ask::<()>(self.line, &Request::DestroyPair { pair })?;
+        if let Some(credits) = self.line.credits() {
+            credits.destroyed(self.number);
+        }
+        Ok(())
     }
 }
 

@@ -13,16 +13,20 @@
 //!        Line                <--answer---
 //! ```
 //!
+//! A line may carry posts on credit ([`Line::post`]): what will be taken is not waited for.
+//!
 //! Bytes of messages are not among these: whoever carries packets reads and writes the program's
 //! memory. Only those of inline sends are, which must be taken when they are posted.
 
 mod asking;
+mod credit;
 mod handles;
 mod request;
 pub mod via;
 mod wire;
 
 pub use asking::{Line, Refusal, answer, is_of_via, put_answer, put_refused};
+pub use credit::Credits;
 pub use handles::{
     AddressHandle, CompletionChannel, CompletionQueue, CompletionQueueOptions, Context,
     DatagramDestination, Device, MemoryRegion, ProtectionDomain, QueuePair, QueuePairOptions,

@@ -130,11 +130,27 @@ arguments!(
 );
 
 /// This process as a client of a simulation, whose coordinator answers its calls.
-struct Turn(viaduct_turns::Client);
+struct Turn {
+    client: viaduct_turns::Client,
+    credits: remote::Credits,
+}
 
 impl remote::Line for Turn {
     fn call(&self, what: &'static CStr, request: &[u8], answer: &mut Vec<u8>) {
-        self.0.call(what, request, answer);
+        self.client.call(what, request, answer);
+    }
+
+    fn credits(&self) -> Option<&remote::Credits> {
+        Some(&self.credits)
+    }
+
+    fn post(&self, request: &[u8], cost: u64) -> bool {
+        if request.len() > viaduct_turns::MESSAGE_BYTES_MAX / 2 {
+            return false;
+        }
+        self.client.post(request);
+        self.client.charge(cost);
+        true
     }
 }
 
@@ -157,7 +173,8 @@ fn simulated() -> Option<&'static Result<Vec<remote::Device>>> {
     static DEVICES: OnceLock<Option<Result<Vec<remote::Device>>>> = OnceLock::new();
     let devices = DEVICES.get_or_init(|| {
         if let Some(client) = viaduct_turns::client() {
-            let line: &'static Turn = Box::leak(Box::new(Turn(client)));
+            let credits = remote::Credits::default();
+            let line: &'static Turn = Box::leak(Box::new(Turn { client, credits }));
             return Some(remote::Device::all_at(line));
         }
         // Its figures would be those of this machine.

@@ -13,6 +13,9 @@
 //!              <----readable or not-----  descriptors.rs: of channels and opened devices
 //! ```
 //!
+//! Posts that will be taken come without their thread, which waits for no answer and goes on: what
+//! that takes the processor it knows (`viaduct_calls`).
+//!
 //! A client is a third kind of program on its host, beside blocking and asynchronous ones. What its
 //! calls cost and how long they wait is the same to the picosecond: the same code carries them out.
 //! `viaduct_turns` gives threads their turns and knows nothing of that.

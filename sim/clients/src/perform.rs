@@ -228,7 +228,7 @@ pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec
         } => {
             let domain = ProtectionDomain::of(process, domain);
             let made = domain.create_shared_receive_queue(&attributes, cookie);
-            put_answer(&made.map(|shared| shared.key()), into);
+            put_answer(&made.map(|shared| with_cost(process, shared.key())), into);
         }
         Request::ModifyShared {
             shared,
@@ -244,17 +244,15 @@ pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec
         Request::DestroyShared { shared } => {
             put_answer(&SharedReceiveQueue::of(process, shared).destroy(), into);
         }
-        Request::PostShared { shared, receive } => {
-            let shared = SharedReceiveQueue::of(process, shared);
-            put_answer(&shared.post_receive(&receive_of(&receive)), into);
-        }
         Request::CreatePair { domain, options } => {
             let options = options.map(
                 |queue| CompletionQueue::of(process, *queue),
                 |shared| SharedReceiveQueue::of(process, *shared),
             );
             let made = ProtectionDomain::of(process, domain).create_queue_pair(&options);
-            put_answer(&made.map(|pair| (pair.key(), pair.number())), into);
+            let made = made.map(|pair| ((pair.key(), pair.number()), pair.key()));
+            let told = made.map(|(made, key)| (made, with_cost(process, key).1));
+            put_answer(&told, into);
         }
         Request::Modify {
             pair,
@@ -268,15 +266,34 @@ pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec
         Request::DestroyPair { pair } => {
             put_answer(&QueuePair::of(process, pair).destroy(), into);
         }
-        Request::PostSends { pair, mut sends } => {
-            put_answer(&post(process, pair, &mut sends), into);
-        }
-        Request::PostReceive { pair, receive } => {
-            let pair = QueuePair::of(process, pair);
-            put_answer(&pair.post_receive(&receive_of(&receive)), into);
+        post @ (Request::PostSends { .. }
+        | Request::PostReceive { .. }
+        | Request::PostShared { .. }) => {
+            put_answer(&perform_post(process, asker, post), into);
         }
     }
     bytes
+}
+
+/// An object, and what a post to it takes the processor, if that is always the same.
+fn with_cost(process: &Process, key: Key) -> (Key, Option<u64>) {
+    let cost = process.at_adapter_of(key.to_bits()).post_cost();
+    (key, cost.map(|cost| cost.picoseconds()))
+}
+
+/// Carries out a post whose answer nobody waits for.
+pub(crate) fn perform_post(process: &Process, asker: &Asker, request: Request) -> Result<()> {
+    asker.looks.interrupt();
+    match request {
+        Request::PostSends { pair, mut sends } => post(process, pair, &mut sends),
+        Request::PostReceive { pair, receive } => {
+            QueuePair::of(process, pair).post_receive(&receive_of(&receive))
+        }
+        Request::PostShared { shared, receive } => {
+            SharedReceiveQueue::of(process, shared).post_receive(&receive_of(&receive))
+        }
+        _ => Err(Error::new(errno::EINVAL, "it is no post")),
+    }
 }
 
 /// How long to wait for an event.

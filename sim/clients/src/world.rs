@@ -16,7 +16,7 @@ use crate::descriptors::{Descriptor, Raised};
 use crate::handlers::Handlers;
 use crate::looks::Looks;
 use crate::memory::Memories;
-use crate::perform::{Asker, Opened, perform};
+use crate::perform::{Asker, Opened, perform, perform_post};
 use crate::via;
 
 /// A simulation whose programs are clients.
@@ -44,6 +44,8 @@ struct Asking {
     memory: Owner,
     opened: Opened,
     handlers: Handlers,
+    /// A post on credit was not taken: what it knows of its queue pairs is wrong.
+    overdrawn: Option<Error>,
 }
 
 /// What a client asks.
@@ -100,6 +102,10 @@ impl fmt::Debug for Clients<'_> {
     }
 }
 
+fn failed(error: SimulationError) -> Error {
+    Error::new(errno::EIO, error.to_string())
+}
+
 fn time(picoseconds: u64) -> Time {
     Time::from_picoseconds(picoseconds)
 }
@@ -138,20 +144,29 @@ impl<'a> Clients<'a> {
         self.failed.as_ref()
     }
 
-    fn try_call(&mut self, thread: Thread, now: u64, request: &[u8]) -> Result<(), Error> {
+    /// What a thread asks at `now`, and the simulation is there.
+    fn begin(&mut self, thread: Thread, now: u64, request: &[u8]) -> Result<Asked, Error> {
         if let Some(failed) = &self.failed {
             return Err(Error::new(errno::EIO, failed.to_string()));
+        }
+        if let Some(overdrawn) = &self.asking(thread)?.overdrawn {
+            let reason = format!("a post without an answer was refused: {overdrawn}");
+            return Err(Error::new(errno::EIO, reason));
         }
         let asked = Asked::get(request).ok_or_else(|| {
             let reason = "a request that is not understood: the program's libraries are of \
                           another version than the command";
             Error::new(errno::EINVAL, reason)
         })?;
-        let failed = |error: SimulationError| Error::new(errno::EIO, error.to_string());
         // Nothing happens by then: the clock moves, and the processor was free.
         self.simulation
             .run_until(time(now), || false)
             .map_err(failed)?;
+        Ok(asked)
+    }
+
+    fn try_call(&mut self, thread: Thread, now: u64, request: &[u8]) -> Result<(), Error> {
+        let asked = self.begin(thread, now, request)?;
         if matches!(asked, Asked::Via(calls::Request::NextCall)) {
             let handlers = &self.asking(thread)?.handlers;
             if let Some(bytes) = handlers.ask(thread) {
@@ -159,10 +174,7 @@ impl<'a> Clients<'a> {
             }
             return Ok(());
         }
-        if !self.threads.contains_key(&thread) {
-            let seated = self.seat(thread)?;
-            self.threads.insert(thread, seated);
-        }
+        self.sit_down(thread)?;
         let Seated { deputy, asker } = &self.threads[&thread];
         let (asker, answers) = (asker.clone(), self.answers.clone());
         let asked = self.simulation.ask(deputy, time(now), move |process| {
@@ -203,6 +215,32 @@ impl<'a> Clients<'a> {
     fn asking(&self, thread: Thread) -> Result<&Asking, Error> {
         let many = || Error::new(errno::ENOMEM, "too many clients of one simulation");
         self.asking.get(&thread.process).ok_or_else(many)
+    }
+
+    fn sit_down(&mut self, thread: Thread) -> Result<(), Error> {
+        if !self.threads.contains_key(&thread) {
+            let seated = self.seat(thread)?;
+            self.threads.insert(thread, seated);
+        }
+        Ok(())
+    }
+
+    /// A post on credit.
+    fn try_post(&mut self, thread: Thread, now: u64, request: &[u8]) -> Result<(), Error> {
+        let Asked::Verbs(request) = self.begin(thread, now, request)? else {
+            return Err(Error::new(errno::EINVAL, "it is no post"));
+        };
+        self.sit_down(thread)?;
+        let asker = self.threads[&thread].asker.clone();
+        let mut done = Ok(());
+        let acted = self.simulation.act(thread.process.host, |process| {
+            done = perform_post(process, &asker, request);
+        });
+        acted.map_err(|error| {
+            self.failed = Some(error.clone());
+            failed(error)
+        })?;
+        done
     }
 
     /// A thread that calls for the first time has somebody stand for it.
@@ -292,6 +330,15 @@ impl World for Clients<'_> {
         }
     }
 
+    fn post(&mut self, thread: Thread, now: u64, request: &[u8]) {
+        if let Err(error) = self.try_post(thread, now, request)
+            && let Some(asking) = self.asking.get_mut(&thread.process)
+        {
+            asking.overdrawn.get_or_insert(error);
+        }
+        self.note_written();
+    }
+
     fn ready(&mut self) -> Option<(Thread, u64, Vec<u8>)> {
         let (thread, when, bytes) = self.answers.lock().pop_front()?;
         Some((thread, when.picoseconds(), bytes))
@@ -332,6 +379,7 @@ impl World for Clients<'_> {
                 memory,
                 opened: Opened::default(),
                 handlers: Handlers::new(self.answers.clone()),
+                overdrawn: None,
             };
             self.asking.insert(process, asking);
         }

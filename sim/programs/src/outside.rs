@@ -99,6 +99,17 @@ impl Simulation {
         self.run_ready()
     }
 
+    /// Does something now for a thread that waits for nothing, as [`Simulation::ask`] has its
+    /// deputy do it. Without one, since no program has to be gone on with.
+    ///
+    /// # Errors
+    ///
+    /// As [`Simulation::run`].
+    pub fn act(&mut self, host: u32, job: impl FnOnce(&Process)) -> Result<(), SimulationError> {
+        job(&self.process(host));
+        self.run_ready()
+    }
+
     /// A deputy is no longer needed. What it does is left where it stands.
     pub fn dismiss(&mut self, deputy: Deputy) {
         self.bury(deputy.task);
@@ -146,6 +157,15 @@ fn work(process: &Process, desk: &Desk) {
 }
 
 impl Process {
+    /// What a post takes the processor that reaches this adapter; none: not always the same, since
+    /// a fault slows it down.
+    #[must_use]
+    pub fn post_cost(&self) -> Option<Time> {
+        let cluster = self.lock();
+        let cost = cluster.config.host.of(self.place()).processor.post;
+        (!cluster.is_slowed(self.place())).then_some(cost)
+    }
+
     /// Waits until somebody wakes the program.
     fn park(&self) {
         let Some(current) = current().filter(Current::may_block) else {

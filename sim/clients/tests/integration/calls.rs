@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::OFlags;
 use viaduct_calls::{
     CompletionChannel, CompletionQueue, CompletionQueueOptions, Context, Device, MemoryRegion,
-    ProtectionDomain, QueuePair, QueuePairOptions, SendRequest,
+    ProtectionDomain, QueuePair, QueuePairOptions, Receive, Request, SendRequest, Wire as _,
 };
 use viaduct_programs::Simulation;
 use viaduct_programs::verbs::flags::{access, reregister, send};
@@ -16,7 +16,7 @@ use viaduct_programs::verbs::{
     QueuePairType, ReceiveRequest, ScatterGatherElement, SendOpcode, errno,
 };
 
-use crate::turns::{Ran, compute, line, now, run, run_on};
+use crate::turns::{Ran, compute, line, now, run, run_on, synchronise};
 
 pub(crate) const RIGHTS: u32 = access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_READ;
 
@@ -142,6 +142,7 @@ impl<T> Socket<T> {
     }
 
     pub(crate) fn exchange(&self, own: T, device: &Device) -> T {
+        synchronise();
         self.0.send(own).unwrap();
         loop {
             if let Ok(found) = self.1.try_recv() {
@@ -435,4 +436,41 @@ fn no_region_reaches_past_the_memory_of_a_client() {
         end.context.close().unwrap();
     };
     run(simulation(2), vec![Box::new(program)]);
+}
+
+#[test]
+fn a_client_whose_post_without_an_answer_is_refused_is_told_so_at_its_next_call() {
+    let bytes_of = |request: Request| {
+        let mut bytes = Vec::new();
+        request.put(&mut bytes);
+        bytes
+    };
+    let receive = Receive {
+        request: 1,
+        elements: Vec::new(),
+    };
+    let nobody = Key::from_bits(99);
+    // To a queue pair that is not there; what is no post; what is no request.
+    let posts = [
+        bytes_of(Request::PostReceive {
+            pair: nobody,
+            receive,
+        }),
+        bytes_of(Request::Entries { queue: nobody }),
+        vec![255],
+        Vec::new(),
+    ];
+    for bytes in posts {
+        let asks = move || {
+            let device = Device::all_at(line()).unwrap()[0];
+            assert!(line().post(&bytes, 0));
+            let refused = device.open().unwrap_err();
+            let told = refused.to_string();
+            assert!(
+                refused.errno() == errno::EIO && told.contains("a post without an answer"),
+                "{bytes:?}: {told}"
+            );
+        };
+        run(simulation(1), vec![Box::new(asks)]);
+    }
 }

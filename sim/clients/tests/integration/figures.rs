@@ -7,10 +7,10 @@ use viaduct_calls::SendRequest;
 use viaduct_programs::Simulation;
 use viaduct_programs::verbs::flags::send;
 use viaduct_programs::verbs::measure::{Operation, bandwidth, latency};
-use viaduct_programs::verbs::{QueuePairType, SendOpcode};
+use viaduct_programs::verbs::{Completion, QueuePairType, SendOpcode};
 
 use crate::calls::{End, Socket, done, simulation};
-use crate::turns::{now, run};
+use crate::turns::{Ran, now, run, run_without_credit};
 
 pub(crate) type Noted = Arc<Mutex<Vec<u64>>>;
 
@@ -23,6 +23,18 @@ fn send_latencies(bytes: usize) -> Vec<u64> {
 
 /// The same by one of the hosts' adapters.
 pub(crate) fn send_latencies_by(adapter: usize, simulation: Simulation, bytes: usize) -> Vec<u64> {
+    send_latencies_in(run, adapter, simulation, bytes).0
+}
+
+/// How programs are run.
+type Runs = fn(Simulation, Vec<Box<dyn FnOnce() + Send>>) -> Ran;
+
+fn send_latencies_in(
+    runs: Runs,
+    adapter: usize,
+    simulation: Simulation,
+    bytes: usize,
+) -> (Vec<u64>, Ran) {
     let times = Noted::default();
     let (near, far) = Socket::pair();
     let program = |socket: Socket<u32>, is_first: bool| {
@@ -61,10 +73,10 @@ pub(crate) fn send_latencies_by(adapter: usize, simulation: Simulation, bytes: u
     };
     let programs: Vec<Box<dyn FnOnce() + Send>> =
         vec![Box::new(program(near, true)), Box::new(program(far, false))];
-    run(simulation, programs);
+    let ran = runs(simulation, programs);
     let times = times.lock().unwrap();
     let spans = times.windows(2).map(|it| (it[1] - it[0]) / 2);
-    spans.skip(1).collect()
+    (spans.skip(1).collect(), ran)
 }
 
 #[test]
@@ -83,11 +95,15 @@ fn latencies_of_sends_are_those_of_programs_in_the_simulation() {
 
 /// The loop of `ib_send_bw`: from the first post to the last completion, in picoseconds.
 fn send_span(bytes: usize, rounds: u64) -> u64 {
+    send_span_in(run, bytes, rounds).0
+}
+
+fn send_span_in(runs: Runs, bytes: usize, rounds: u64) -> (u64, Ran) {
     let times = Noted::default();
     let stream = send_stream(0, bytes, rounds, &times);
-    run(simulation(2), stream.into());
+    let ran = runs(simulation(2), stream.into());
     let times = times.lock().unwrap();
-    times[0]
+    (times[0], ran)
 }
 
 /// Who sends so, and who receives, by one of their hosts' adapters.
@@ -149,4 +165,45 @@ fn the_bandwidth_of_sends_is_that_of_programs_in_the_simulation() {
             "{bytes} bytes: {ours} ps, {theirs} ps"
         );
     }
+}
+
+#[test]
+fn a_post_that_nobody_waits_for_takes_what_one_with_an_answer_takes() {
+    let digest = |ran: &Ran| ran.simulation.account().digest;
+    for bytes in [2, 4096, 65_536] {
+        let (on_credit, ran) = send_latencies_in(run, 0, simulation(2), bytes);
+        let (answered, other) = send_latencies_in(run_without_credit, 0, simulation(2), bytes);
+        assert_eq!(on_credit, answered, "{bytes} bytes");
+        assert_eq!(digest(&ran), digest(&other), "{bytes} bytes");
+        // Each round each host posts a send and a receive.
+        assert!(u64::from(ran.on_credit) >= 4 * ROUNDS && other.on_credit == 0);
+        let (on_credit, ran) = send_span_in(run, bytes, 1000);
+        let (answered, other) = send_span_in(run_without_credit, bytes, 1000);
+        assert_eq!(on_credit, answered, "{bytes} bytes, a stream");
+        assert_eq!(digest(&ran), digest(&other), "{bytes} bytes, a stream");
+        // Sends find room when those before them have completed, of which one in a hundred tells.
+        assert!(ran.on_credit >= 1990, "{}", ran.on_credit);
+    }
+}
+
+#[test]
+fn who_posts_between_two_looks_is_in_no_loop_of_looks() {
+    let clock = |runs: Runs| {
+        let times = Noted::default();
+        let noted = Arc::clone(&times);
+        let looks = move || {
+            let end = End::new(QueuePairType::Rc, 8);
+            end.raise(end.pair.number());
+            let begin = now();
+            for _ in 0..100 {
+                assert_eq!(end.receives.poll(&mut [Completion::default()]), Ok(0));
+                end.receive(0, 8);
+            }
+            noted.lock().unwrap().push(now() - begin);
+        };
+        runs(simulation(2), vec![Box::new(looks)]);
+        let times = times.lock().unwrap();
+        times[0]
+    };
+    assert_eq!(clock(run), clock(run_without_credit));
 }

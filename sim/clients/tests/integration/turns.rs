@@ -1,10 +1,11 @@
 //! Gives threads of this process their turns, as whoever has clients in processes does.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use viaduct_calls::Line;
+use viaduct_calls::{Credits, Line};
 use viaduct_clients::Clients;
 use viaduct_programs::Simulation;
 use viaduct_turns::hosts::HostAddresses;
@@ -12,6 +13,8 @@ use viaduct_turns::{Outcome, Process, Thread, World as _};
 
 /// What a thread says when it gives its turn back.
 enum Said {
+    Posts(u64, Vec<u8>),
+    Sleeps(u64),
     Asks(u64, Vec<u8>),
     Ended,
 }
@@ -21,6 +24,8 @@ struct Seat {
     clock: u64,
     says: Sender<Said>,
     hears: Receiver<(u64, Vec<u8>)>,
+    /// None: each post waits for its answer.
+    credits: Option<&'static Credits>,
 }
 
 thread_local! {
@@ -46,6 +51,19 @@ impl Line for Turns {
             (seat.clock, *answer) = seat.hears.recv().expect("as above");
         });
     }
+
+    fn credits(&self) -> Option<&Credits> {
+        with_seat(|seat| seat.credits)
+    }
+
+    fn post(&self, request: &[u8], cost: u64) -> bool {
+        with_seat(|seat| {
+            let posts = Said::Posts(seat.clock, request.to_vec());
+            seat.says.send(posts).expect("somebody gives turns");
+            seat.clock += cost;
+        });
+        true
+    }
 }
 
 pub(crate) fn line() -> &'static dyn Line {
@@ -55,6 +73,15 @@ pub(crate) fn line() -> &'static dyn Line {
 /// The clock of the thread that calls, in picoseconds.
 pub(crate) fn now() -> u64 {
     with_seat(|seat| seat.clock)
+}
+
+/// Before what others see of the thread that calls: nothing is before it any more.
+pub(crate) fn synchronise() {
+    with_seat(|seat| {
+        let sleeps = Said::Sleeps(seat.clock);
+        seat.says.send(sleeps).expect("somebody gives turns");
+        (seat.clock, _) = seat.hears.recv().expect("as above");
+    });
 }
 
 /// The thread that calls computes.
@@ -73,12 +100,17 @@ enum State {
 struct Member {
     thread: Thread,
     state: State,
+    /// What it has posted, and is yet to be carried out.
+    posts: VecDeque<(u64, Vec<u8>)>,
     says: Receiver<Said>,
     hears: Sender<(u64, Vec<u8>)>,
 }
 
 impl Member {
-    const fn clock(&self) -> Option<u64> {
+    fn clock(&self) -> Option<u64> {
+        if let Some((at, _)) = self.posts.front() {
+            return Some(*at);
+        }
         match self.state {
             State::Ready(clock, _) | State::Asking(clock, _) => Some(clock),
             State::Waiting | State::Ended => None,
@@ -95,6 +127,8 @@ pub(crate) struct Ran {
     pub(crate) written: Vec<(u32, u64)>,
     /// When descriptors became readable.
     pub(crate) rung: Vec<u64>,
+    /// Posts that nobody has waited for.
+    pub(crate) on_credit: u32,
 }
 
 /// Runs programs, each in a thread that is a client on the host of its place.
@@ -102,10 +136,19 @@ pub(crate) fn run(simulation: Simulation, programs: Vec<Program>) -> Ran {
     run_on(simulation, (0..).zip(programs).collect())
 }
 
-/// The same on hosts that are named.
-pub(crate) fn run_on(mut simulation: Simulation, programs: Vec<(u32, Program)>) -> Ran {
+/// The same, and each post waits for its answer.
+pub(crate) fn run_without_credit(simulation: Simulation, programs: Vec<Program>) -> Ran {
+    run_with(simulation, (0..).zip(programs).collect(), false)
+}
+
+/// As [`run`], on hosts that are named.
+pub(crate) fn run_on(simulation: Simulation, programs: Vec<(u32, Program)>) -> Ran {
+    run_with(simulation, programs, true)
+}
+
+fn run_with(mut simulation: Simulation, programs: Vec<(u32, Program)>, has_credit: bool) -> Ran {
     let mut clients = Clients::new(&mut simulation, HostAddresses::default());
-    let (mut written, mut rung) = (Vec::new(), Vec::new());
+    let (mut written, mut rung, mut on_credit) = (Vec::new(), Vec::new(), 0);
     std::thread::scope(|scope| {
         let mut members = Vec::new();
         for (number, (host, program)) in (0..).zip(programs) {
@@ -119,23 +162,32 @@ pub(crate) fn run_on(mut simulation: Simulation, programs: Vec<(u32, Program)>) 
             members.push(Member {
                 thread: Thread { process, number: 0 },
                 state: State::Ready(0, Vec::new()),
+                posts: VecDeque::new(),
                 says: heard,
                 hears: tells,
             });
             scope.spawn(move || {
                 let (clock, _) = hears.recv().expect("somebody gives turns");
                 let ends = says.clone();
-                SEAT.set(Some(Seat { clock, says, hears }));
+                let credits = has_credit.then(|| &*Box::leak(Box::default()));
+                SEAT.set(Some(Seat {
+                    clock,
+                    says,
+                    hears,
+                    credits,
+                }));
                 program();
+                synchronise();
                 ends.send(Said::Ended).expect("as above");
             });
         }
-        give_turns(&mut clients, &mut members, &mut written, &mut rung);
+        on_credit = give_turns(&mut clients, &mut members, &mut written, &mut rung);
     });
     Ran {
         simulation,
         written,
         rung,
+        on_credit,
     }
 }
 
@@ -144,7 +196,8 @@ fn give_turns(
     members: &mut [Member],
     written: &mut Vec<(u32, u64)>,
     rung: &mut Vec<u64>,
-) {
+) -> u32 {
+    let mut on_credit = 0;
     loop {
         let first = members
             .iter()
@@ -153,7 +206,7 @@ fn give_turns(
             .min();
         let until = match first {
             Some((clock, _)) => clock,
-            None if members.iter().all(|it| matches!(it.state, State::Ended)) => return,
+            None if members.iter().all(|it| matches!(it.state, State::Ended)) => return on_credit,
             None => clients.next_event().expect("something is to come"),
         };
         let reached = clients.advance(until);
@@ -173,14 +226,26 @@ fn give_turns(
             continue;
         };
         let member = &mut members[place];
+        if let Some((at, request)) = member.posts.pop_front() {
+            clients.post(member.thread, at, &request);
+            on_credit += 1;
+            continue;
+        }
         match std::mem::replace(&mut member.state, State::Waiting) {
             State::Ready(clock, answer) => {
                 member.hears.send((clock, answer)).expect("it listens");
-                member.state = match member.says.recv().expect("it says what it does") {
-                    Said::Asks(clock, request) => State::Asking(clock, request),
-                    Said::Ended => State::Ended,
+                member.state = loop {
+                    match member.says.recv().expect("it says what it does") {
+                        Said::Posts(clock, request) => member.posts.push_back((clock, request)),
+                        Said::Asks(clock, request) => break State::Asking(clock, request),
+                        Said::Sleeps(clock) => break State::Ready(clock, Vec::new()),
+                        Said::Ended => break State::Ended,
+                    }
                 };
                 if matches!(member.state, State::Ended) {
+                    for (at, request) in member.posts.drain(..) {
+                        clients.post(member.thread, at, &request);
+                    }
                     clients.gone(member.thread.process, until);
                 }
             }

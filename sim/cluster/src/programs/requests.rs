@@ -55,6 +55,12 @@ impl<P: Programs> Cluster<P> {
         self.processor_with(host).work(now, span).1
     }
 
+    /// Whether a fault has a host's processor be slower at some time.
+    #[must_use]
+    pub fn is_slowed(&self, host: u32) -> bool {
+        self.processors[self.worker(host)].slowings.is_some()
+    }
+
     /// When a host's processor has done all the work it was given.
     #[inline]
     #[must_use]
