@@ -200,6 +200,7 @@ const WALLS: &[Wall] = &[
         own: &[
             "viaduct-am",
             "viaduct-core",
+            "viaduct-operations",
             "viaduct-provider",
             "viaduct-statistics",
         ],

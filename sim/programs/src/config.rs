@@ -85,20 +85,31 @@ impl Around {
 
 /// Messages around programs that the hosts cannot carry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct AroundError {
-    /// Of the longest that may be sent.
-    pub bytes: u32,
-    /// Of the longest that an adapter takes.
-    pub limit_bytes: u32,
+pub enum AroundError {
+    /// Some are too long.
+    Bytes {
+        /// Of the longest that may be sent.
+        bytes: u32,
+        /// Of the longest that an adapter takes.
+        limit_bytes: u32,
+    },
+    /// They are those of a graph of operations, which begins once and ends.
+    Operations,
 }
 
 impl fmt::Display for AroundError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "the study's own messages have up to {} bytes, and the adapters take {}",
-            self.bytes, self.limit_bytes
-        )
+        match self {
+            Self::Bytes { bytes, limit_bytes } => write!(
+                formatter,
+                "the study's own messages have up to {bytes} bytes, and the adapters take \
+                 {limit_bytes}"
+            ),
+            Self::Operations => formatter.write_str(
+                "the study's own messages are those of a graph of operations, and go on around no \
+                 programs",
+            ),
+        }
     }
 }
 
@@ -143,7 +154,7 @@ impl SimulationConfig {
     ///
     /// # Errors
     ///
-    /// If a message of it may be longer than their adapters take.
+    /// If a message of it may be longer than their adapters take, or it is a graph of operations.
     pub fn check_around(&self) -> Result<(), AroundError> {
         let Some(around) = &self.around else {
             return Ok(());
@@ -153,8 +164,11 @@ impl SimulationConfig {
             around.traffic.size.max_bytes(),
             limits.min().unwrap_or(u32::MAX),
         );
+        if around.traffic.application().is_some() {
+            return Err(AroundError::Operations);
+        }
         match bytes > limit_bytes {
-            true => Err(AroundError { bytes, limit_bytes }),
+            true => Err(AroundError::Bytes { bytes, limit_bytes }),
             false => Ok(()),
         }
     }

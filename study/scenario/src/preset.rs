@@ -179,7 +179,8 @@ pub(crate) fn merge(
         let with_vis: Vec<String> = with_vis.map(|preset| preset.name).collect();
         let mut diagnostic = Diagnostic::error(Refusal::NO_VIS.reason).help(format!(
             "a study's own traffic runs on {}, or a file that inherits one; programs with endpoints \
-             run on `{name}`: viaduct measure logp --on sim:{name}",
+             run on `{name}`: viaduct measure logp --on sim:{name}; so do collectives and parallel \
+             programs of a study: viaduct measure application --on sim:{name}@STUDY",
             with_vis.join(", ")
         ));
         if let Some(place) = place {

@@ -112,61 +112,16 @@ pub fn programs_of(
     study: Option<&str>,
     hosts: u32,
 ) -> Result<SimulationConfig, ProgramsError> {
-    if preset.has_endpoints() {
-        let model = model.to_owned();
-        return Err(ProgramsError::NoVia { model });
-    }
-    let lacking = |Lacking(what)| ProgramsError::NoNetwork {
-        reason: format!("the preset {model} lacks a number: {what}"),
-    };
-    let host = host(preset).map_err(lacking)?;
-    if let Some(study) = study {
-        let loaded = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
-        let around = around(&loaded);
-        let mut told = loaded.warnings.same_sources();
-        let topology = &loaded.config.topology;
-        let chosen = CompletionKind::Preset;
-        let hosts = host_groups::by_host(host, &loaded.groups, chosen, topology, &mut told);
-        let Ok(mut hosts) = hosts else {
-            return Err(ProgramsError::Wrong(told));
-        };
-        for host in hosts.values_mut() {
-            host.transfer_max_bytes = host.transfer_max_bytes.min(transfer_bytes_max());
-        }
-        let config = loaded.config;
-        let combination = Combination {
-            workload: Workload::Programs,
-            adapter: preset.mechanism,
-            operation: MessageOperation::Send,
-            is_answered: false,
-            level: None,
-            disturbance: None,
-            hosts: HostsKind::of(&hosts, config.hosts.adapters),
-            sharing: config.links.sharing,
-        };
-        if let Some(Refusal { reason, help, .. }) = Refusal::of(&combination) {
-            let reason = format!("the study {study}: {reason}: {help}");
-            return Err(ProgramsError::NoNetwork { reason });
-        }
-        return Ok(SimulationConfig {
-            topology: config.topology,
-            links: config.links,
-            switch: config.switch,
-            host: hosts,
-            adapters: config.hosts.adapters,
-            processors: config.hosts.processors,
-            faults: config.faults,
-            background: config.background,
-            around: Some(around),
-            detection: config.detection,
-            seed: config.run.seed,
-        });
+    let host = host_of(preset, model)?;
+    if let Some(name) = study {
+        let study = Study::load(name, &[]).map_err(ProgramsError::Wrong)?;
+        return programs_in(preset, model, name, &study);
     }
     let Some(cable) = preset.section::<Cable>() else {
         let model = model.to_owned();
         return Err(ProgramsError::NoLink { model });
     };
-    let links = links(&cable).map_err(|absent| lacking(absent.into()))?;
+    let links = links(&cable).map_err(|absent| lacks(model, &absent.into()))?;
     let topology = Topology::single_switch(hosts, Ports(hosts));
     let topology = topology.map_err(|error| ProgramsError::NoNetwork {
         reason: error.to_string(),
@@ -187,6 +142,76 @@ pub fn programs_of(
         detection: Detection::default(),
         seed: 1,
     })
+}
+
+/// Hosts of a preset in the network of a study that is read, with its traffic around them, as
+/// [`load_programs`] makes them; `model` and `name` are what messages call the two.
+///
+/// # Errors
+///
+/// [`ProgramsError`].
+pub fn programs_in(
+    preset: &Preset,
+    model: &str,
+    name: &str,
+    study: &Study,
+) -> Result<SimulationConfig, ProgramsError> {
+    let host = host_of(preset, model)?;
+    let around = around(study);
+    let mut told = study.warnings.same_sources();
+    let topology = &study.config.topology;
+    let chosen = CompletionKind::Preset;
+    let hosts = host_groups::by_host(host, &study.groups, chosen, topology, &mut told);
+    let Ok(mut hosts) = hosts else {
+        return Err(ProgramsError::Wrong(told));
+    };
+    for host in hosts.values_mut() {
+        host.transfer_max_bytes = host.transfer_max_bytes.min(transfer_bytes_max());
+    }
+    let config = study.config.clone();
+    let combination = Combination {
+        workload: Workload::Programs,
+        adapter: preset.mechanism,
+        operation: MessageOperation::Send,
+        is_answered: false,
+        level: None,
+        disturbance: None,
+        hosts: HostsKind::of(&hosts, config.hosts.adapters),
+        sharing: config.links.sharing,
+    };
+    if let Some(Refusal { reason, help, .. }) = Refusal::of(&combination) {
+        let reason = format!("the study {name}: {reason}: {help}");
+        return Err(ProgramsError::NoNetwork { reason });
+    }
+    Ok(SimulationConfig {
+        topology: config.topology,
+        links: config.links,
+        switch: config.switch,
+        host: hosts,
+        adapters: config.hosts.adapters,
+        processors: config.hosts.processors,
+        faults: config.faults,
+        background: config.background,
+        around: Some(around),
+        detection: config.detection,
+        seed: config.run.seed,
+    })
+}
+
+/// The hardware of a preset, which has VIs.
+fn host_of(preset: &Preset, model: &str) -> Result<HostModel, ProgramsError> {
+    if preset.has_endpoints() {
+        let model = model.to_owned();
+        return Err(ProgramsError::NoVia { model });
+    }
+    host(preset).map_err(|lacking| lacks(model, &lacking))
+}
+
+/// A number of a preset is missing.
+fn lacks(model: &str, Lacking(what): &Lacking) -> ProgramsError {
+    ProgramsError::NoNetwork {
+        reason: format!("the preset {model} lacks a number: {what}"),
+    }
 }
 
 /// A study's own traffic, on hosts of a preset.

@@ -935,3 +935,210 @@ fn clients_contend_for_a_host_with_vis() {
     let error = failure(&["contention", "--on", "sim:clan-pio", "--server", "mt"]);
     assert!(error.contains("not switched between"), "{error}");
 }
+
+/// A study in which two ranks do something.
+fn of_two_ranks(traffic: &str, operations: [&str; 2]) -> String {
+    let [first, second] = operations;
+    format!(
+        "[network]\ntopology = \"switch\"\nhosts = 4\n[links]\nrate = \"1280 Mbit/s\"\n\
+         [traffic]\narrivals = \"goal\"\nfile = \"x.goal\"\n{traffic}\n[files]\n\"x.goal\" = '''\n\
+         num_ranks 2\nrank 0 {{\n{first}\n}}\nrank 1 {{\n{second}\n}}\n'''\n"
+    )
+}
+
+#[test]
+fn ranks_of_an_application_are_programs_over_endpoints() {
+    let folder = Folder::new();
+    let path = folder.join("two.toml");
+    let one = of_two_ranks("", ["send 0b to 1", "recv 0b from 0"]);
+    fs::write(&path, &one).unwrap();
+    for model in ["am-myrinet", "gam-myrinet"] {
+        let fabric = format!("sim:{model}@{}", path.display());
+        let told = json(&["application", "--on", &fabric]);
+        assert_eq!(
+            (&told["test"], &told["study"]),
+            (&"application".into(), &"two".into())
+        );
+        let row = &told["rows"][0];
+        assert_eq!((&row["ranks"], &row["ended"]), (&2.into(), &2.into()));
+        // Its words are as many as those of a request of LogP.
+        let logp = json(&["logp", "--on", &fabric]);
+        assert_near(
+            number(row, "all_operations_us"),
+            number(&logp, "round_trip_us") / 2.0,
+        );
+        let asked = json(&["application", "--on", &fabric, "--set", "traffic.eager=0 B"]);
+        let eager = number(row, "all_operations_us");
+        assert_eq!(number(&asked["rows"][0], "all_operations_us"), eager);
+    }
+    // Above `traffic.eager` the receiver is asked for first.
+    let long = one.replace("0b", "20000b");
+    fs::write(&path, long).unwrap();
+    let fabric = format!("sim:am-myrinet@{}", path.display());
+    let took = |eager: &str| {
+        let told = json(&["application", "--on", &fabric, "--set", eager]);
+        let row = &told["rows"][0];
+        assert_eq!(
+            (&row["messages"], &row["bytes"]),
+            (&1.into(), &20_000.into())
+        );
+        let parts = ["computing", "messaging", "waiting"].map(|part| number(row, part));
+        assert_near(parts.iter().sum(), 1.0);
+        number(row, "all_operations_us")
+    };
+    let logp = json(&["logp", "--on", &fabric]);
+    let more = took("traffic.eager=19999 B") - took("traffic.eager=20000 B");
+    assert_near(more, number(&logp, "round_trip_us"));
+    // One that was taken before its receive is copied: 20,000 bytes at 100 MB/s.
+    let late = [
+        "send 20000b to 1\nsend 8b to 1 tag 2",
+        "l1: recv 8b from 0 tag 2\nl2: recv 20000b from 0\nl2 requires l1",
+    ];
+    fs::write(&path, of_two_ranks("", late)).unwrap();
+    let eager = [
+        "application",
+        "--on",
+        &fabric,
+        "--set",
+        "traffic.eager=1 MiB",
+    ];
+    let [free, copied] = [&[][..], &["--set", "traffic.copy_rate=100 MB/s"]].map(|set| {
+        let told = json(&[&eager, set].concat());
+        number(&told["rows"][0], "all_operations_us")
+    });
+    assert_near(copied - free, 200.0);
+}
+
+#[test]
+fn an_application_takes_the_same_messages_on_every_preset_and_as_long_each_time() {
+    let options = [
+        "--set",
+        "traffic.program=nas-cg",
+        "--set",
+        "traffic.class=S",
+        "--set",
+        "traffic.ranks=1,4",
+    ];
+    let fabrics = "sim:am-myrinet@speed-up,sim:gam-myrinet@speed-up,sim:clan@speed-up,\
+                   sim:rnic-gen4@speed-up";
+    let arguments = [&["application", "--on", fabrics], &options[..]].concat();
+    let told = json(&arguments);
+    for report in told.as_array().unwrap() {
+        let [alone, four] = [0, 1].map(|row| &report["rows"][row]);
+        assert_eq!(four["settings"]["traffic.ranks"], "4");
+        assert_eq!(
+            (&four["messages"], &four["bytes"]),
+            (&368.into(), &875_328.into())
+        );
+        assert_eq!(four["ended"], four["operations"]);
+        let times = number(alone, "all_operations_us") / number(four, "all_operations_us");
+        assert_near(number(four, "speed_up"), times);
+        assert_eq!(four["of_ranks"].as_array().unwrap().len(), 4);
+    }
+    assert_eq!(json(&arguments), told);
+    let table = text(&run(&arguments).stdout);
+    let head = "traffic.ranks  all operations us  speed-up  computing %  messaging %  waiting %";
+    assert!(table.contains(head), "{table}");
+}
+
+#[test]
+fn messages_that_overtake_each_other_on_lossy_links_are_matched_in_order() {
+    let folder = Folder::new();
+    let path = folder.join("lossy.toml");
+    let lines = |what: &str| -> Vec<String> {
+        let bytes = |number: u32| 8 + number * 977 % 12_000;
+        (0..200)
+            .map(|number| {
+                format!(
+                    "{what} {}b {}",
+                    bytes(number),
+                    if what == "send" { "to 1" } else { "from 0" }
+                )
+            })
+            .collect()
+    };
+    let (sends, receives) = (lines("send").join("\n"), lines("recv").join("\n"));
+    let fault = "\n[[fault]]\nkind = \"loss\"\nrate = \"5 %\"\n";
+    fs::write(
+        &path,
+        of_two_ranks("eager = \"8 KiB\"", [&sends, &receives]) + fault,
+    )
+    .unwrap();
+    let fabric = format!("sim:am-myrinet@{}", path.display());
+    let told = json(&["application", "--on", &fabric]);
+    assert_eq!(told["rows"][0]["ended"], 400);
+}
+
+#[test]
+fn what_an_application_cannot_do_over_endpoints_is_said() {
+    let folder = Folder::new();
+    let path = folder.join("two.toml");
+    let fabric = format!("sim:am-myrinet@{}", path.display());
+    let waits = of_two_ranks("", ["send 8b to 1 tag 3", "recv 8b from 0 tag 4"]);
+    fs::write(&path, waits).unwrap();
+    let output = run(&["application", "--on", &fabric]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = text(&output.stderr);
+    assert!(
+        told.contains("rank 1, line 6: recv 8b from 0 with tag 4"),
+        "{told}"
+    );
+    for (traffic, first, words) in [
+        (
+            "[hosts]\nlocal_rate = \"8 Gbit/s\"",
+            "send 8b to 0",
+            "rank 0, line 3: send 8b to 0: a rank's interface has no way",
+        ),
+        (
+            "",
+            "calc 5 cpu 1",
+            "programs over endpoints have one processor",
+        ),
+        (
+            "registration = \"each\"",
+            "calc 5",
+            "leave traffic.registration out",
+        ),
+        ("[hosts]\nprocesses = 2", "calc 5", "hosts.processes = 1"),
+    ] {
+        fs::write(&path, of_two_ranks(traffic, [first, "calc 5"])).unwrap();
+        let told = failure(&["application", "--on", &fabric]);
+        assert!(told.contains(words), "{told}");
+    }
+    for (arguments, words) in [
+        (
+            &["application", "--on", "sim:am-myrinet"][..],
+            "names no study",
+        ),
+        (&["application", "--on", "shm"], "names no study"),
+        (
+            &["application", "--on", "sim:am-myrinet@four-hop"],
+            "no graph of operations",
+        ),
+        (
+            &[
+                "application",
+                "--on",
+                "sim:am-myrinet@speed-up",
+                "--cores",
+                "0,1",
+            ],
+            "`--cores` means",
+        ),
+        (
+            &["logp", "--on", "sim:am-myrinet", "--set", "run.seed=2"],
+            "`--set` means nothing",
+        ),
+        (
+            &["logp", "--on", "sim:clan@speed-up"],
+            "those of a graph of operations",
+        ),
+        (
+            &["latency", "--on", "sim:clan", "--set", "run.seed=2"],
+            "`--set` means nothing",
+        ),
+    ] {
+        let told = failure(arguments);
+        assert!(told.contains(words), "{told}");
+    }
+}

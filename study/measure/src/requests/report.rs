@@ -18,6 +18,8 @@ pub enum RequestTest {
     Contention,
     /// Parallel programs that share processors.
     Timesharing,
+    /// A graph of operations.
+    Application,
 }
 
 impl RequestTest {
@@ -29,6 +31,7 @@ impl RequestTest {
             Self::Bulk => "bulk",
             Self::Contention => "contention",
             Self::Timesharing => "timesharing",
+            Self::Application => "application",
         }
     }
 }
