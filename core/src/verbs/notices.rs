@@ -37,20 +37,12 @@ pub enum Destruction {
 pub trait Looker {
     /// Takes a completion, if it is one of that queue and there is room for it.
     fn takes(&mut self, queue: Key, completion: &Completion) -> bool;
-
-    /// Whether it has what it looks for, and nothing of another queue is for it.
-    fn leaves(&self, queue: Key) -> bool;
 }
 
 /// Nobody looks.
 impl Looker for () {
     #[inline(always)]
     fn takes(&mut self, _: Key, _: &Completion) -> bool {
-        false
-    }
-
-    #[inline(always)]
-    fn leaves(&self, _: Key) -> bool {
         false
     }
 }
@@ -247,13 +239,18 @@ impl<C: Carrier> Notices<C> {
         {
             self.carrier.completes(&completion);
         } else {
-            self.complete(key, completion, is_solicited);
+            self.put(key, completion, is_solicited);
         }
     }
 
     /// Puts a completion into its queue.
     #[inline(never)]
-    pub fn complete(&mut self, key: Key, mut completion: Completion, is_solicited: bool) {
+    pub fn complete(&mut self, key: Key, completion: Completion, is_solicited: bool) {
+        self.put(key, completion, is_solicited);
+    }
+
+    #[inline(always)]
+    fn put(&mut self, key: Key, mut completion: Completion, is_solicited: bool) {
         let Some(queue) = self.queues.get_mut(key) else {
             return;
         };
@@ -296,7 +293,7 @@ impl<C: Carrier> Notices<C> {
     /// # Errors
     ///
     /// EINVAL when the queue is gone, EIO when it has overrun and is empty.
-    #[inline]
+    #[inline(always)]
     pub fn take(
         &mut self,
         key: Key,

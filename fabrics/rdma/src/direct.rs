@@ -7,9 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use viaduct_core::verbs::check::{self, SendLimits};
+use viaduct_core::verbs::check;
 use viaduct_core::verbs::flags::{access, send};
-use viaduct_core::verbs::requester::{self, Begin, Request};
 use viaduct_core::verbs::{CompletionStatus, Elements, Key, Phase, SendOpcode};
 use viaduct_processes::cma;
 use viaduct_processes::copy::copy_last_word_last;
@@ -18,12 +17,11 @@ use viaduct_processes::segment::{Access, Store, Window};
 use crate::counters::live;
 use crate::engine::Engine;
 use crate::faults::Struck;
-use crate::limits::MESSAGE_BYTES_MAX;
 use crate::link::Link;
 use crate::memory::{self, Piece};
 use crate::pair::SendRequest;
 use crate::requester::INDEX_MASK;
-use crate::state::{OnRing, Pair, Payload, Send};
+use crate::state::{OnRing, Pair, Payload, Send, begins_at_once, source_of};
 use crate::tables::Found;
 
 /// Bytes at the end of a remote write that are written last.
@@ -201,47 +199,23 @@ impl Engine {
         let Some(link) = pair.own.link.and_then(|link| self.links[link].as_mut()) else {
             return false;
         };
-        let (kind, opcode, flags) = (pair.options.kind, request.opcode, request.flags);
         let length = u64::from(element.length);
-        let sizes = &pair.options.capabilities;
-        let limits = SendLimits {
-            elements: sizes.max_send_elements,
-            inline_bytes: sizes.max_inline_bytes,
-        };
-        let asked = Request {
-            kind,
-            opcode,
-            flags,
-            length,
-        };
         // Those that were posted before are complete, so that this one may be.
         if link.windows.is_none()
-            || !pair.own.short.sends
             || !pair.sends.is_empty()
-            || sizes.max_send_requests == 0
             || length == 0
             || self.faults.is_some()
-            || check::send(kind, opcode, flags, 1, length, limits).is_err()
-            || requester::begin(&asked, 0, 0, u64::from(MESSAGE_BYTES_MAX)) != Begin::Now
+            || !begins_at_once(pair, request, length)
         {
             return false;
         }
-        let source = if flags & send::INLINE != 0 {
-            Some(element.address)
-        } else {
-            let (domain, key) = (pair.domain.index(), element.local_key);
-            memory::find(
-                &self.objects.regions,
-                key,
-                domain,
-                0,
-                element.address,
-                length,
-            )
+        let (regions, domain) = (&self.objects.regions, pair.domain.index());
+        let is_inline = request.flags & send::INLINE != 0;
+        let Some(source) = source_of(regions, domain, element, is_inline) else {
+            return false;
         };
-        let Some(source) = source else { return false };
         let wanted = Wanted {
-            opcode,
+            opcode: request.opcode,
             key: request.remote_key,
             address: request.remote_address,
             length,

@@ -51,11 +51,10 @@ pub(crate) struct Engine {
     /// Looks for completions in vain, and at which of them sends are next gone on with.
     pub(crate) looks: u64,
     pub(crate) advance_at: u64,
-    /// Whether the last look was in vain, or left a message.
+    /// Whether the last look was in vain, and nothing came at it.
     pub(crate) is_waiting: bool,
-    /// Whether the last look left a message, of which it heard what it acknowledges: its own
-    /// completion is for another queue.
-    pub(crate) has_left: bool,
+    /// The link that the last short message came over.
+    pub(crate) near: usize,
     /// Pages that peers map, if that was asked for.
     pub(crate) pages: Option<Box<Pages>>,
     /// Faults on request.
@@ -242,7 +241,7 @@ impl Engine {
             looks: 0,
             advance_at: 0,
             is_waiting: false,
-            has_left: false,
+            near: 0,
             pages: pages.map(Box::new),
             faults: Strikes::from_environment(),
         });

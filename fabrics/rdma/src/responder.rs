@@ -13,14 +13,13 @@ use viaduct_processes::cma;
 use crate::counters::live;
 use crate::engine::Engine;
 use crate::limits::QUEUE_PAIR_BITS;
-use crate::link::{Answer, Link, Response};
+use crate::link::{Answer, Response};
 use crate::memory;
 use crate::packet::{
     ATOMIC, DATAGRAM, DATAGRAM_BYTES, FIRST, IMMEDIATE, LAST, MESSAGE, NOT_READY, PLACED, PULL,
     READ, REFUSED, REMOTE_BYTES, RESPONSE, Remote, SOLICITED, WRITE,
 };
 use crate::ring::{Consumer, Header, PAYLOAD_BYTES_MAX};
-use crate::short::Taken;
 use crate::state::{Incoming, Pair};
 
 /// Packets taken at once, before others have their turn.
@@ -39,23 +38,24 @@ const ANSWER_BYTES_MAX: u64 = 16 * 1024;
 impl Engine {
     /// Takes what came, as [`Engine::hear_all`]. Who has waited for a packet takes that alone, and
     /// at once: a look for the next would be one at a line that the peer has just written, and has
-    /// nothing in it, as a rule. Who looks is handed what comes.
+    /// nothing in it, as a rule. The look after it is at all links. Who looks is handed what comes.
     #[inline(always)]
     pub(crate) fn hear_news(&mut self, looker: &mut impl Looker) -> usize {
         if !self.is_waiting {
             return self.hear_all();
         }
-        self.has_left = false;
-        for _ in 0..(GLANCES_A_LOOK / self.links.len().max(1)).max(1) {
-            let mut count = 0;
-            for index in 0..self.links.len() {
-                if self.links[index].as_mut().is_some_and(Link::has_news) {
-                    count += self.hear_one(index, looker);
-                }
+        let links = self.links.len();
+        // First where the last message came from.
+        let mut index = self.near;
+        for _ in 0..GLANCES_A_LOOK.max(links) {
+            if index >= links {
+                index = 0;
             }
+            let count = self.hear_one(index, looker);
             if count > 0 {
                 return count;
             }
+            index += 1;
         }
         0
     }
@@ -63,24 +63,23 @@ impl Engine {
     /// Takes what came over a link, if it is a short message; if not, as [`Engine::hear`].
     #[inline(always)]
     fn hear_one(&mut self, index: usize, looker: &mut impl Looker) -> usize {
-        if let Some(link) = &mut self.links[index]
-            && link.responses.is_empty()
+        let Some(link) = self.links.get_mut(index).and_then(Option::as_mut) else {
+            return 0;
+        };
+        if !link.has_news() {
+            return 0;
+        }
+        if link.responses.is_empty()
             && let Ok(Some(header)) = link.incoming.peek()
         {
             let (consumer, block) = (link.incoming, link.block);
-            match self.take_short(block, &header, &consumer, looker) {
-                Taken::Whole => {
-                    if let Some(link) = &mut self.links[index] {
-                        link.incoming.advance(&header);
-                        link.heard();
-                    }
-                    return 1;
+            if self.take_short(block, &header, &consumer, looker) {
+                self.near = index;
+                if let Some(link) = &mut self.links[index] {
+                    link.incoming.advance(&header);
+                    link.heard();
                 }
-                Taken::Left => {
-                    self.has_left = true;
-                    return 1;
-                }
-                Taken::No => {}
+                return 1;
             }
         }
         self.hear(index)
@@ -107,7 +106,7 @@ impl Engine {
             };
             let consumer = link.incoming;
             let block = link.block;
-            if self.take_short(block, &header, &consumer, &mut ()) == Taken::No {
+            if !self.take_short(block, &header, &consumer, &mut ()) {
                 self.take(index, block, &header, &consumer);
             }
             let Some(link) = &mut self.links[index] else {

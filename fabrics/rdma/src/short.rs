@@ -7,10 +7,8 @@
 
 use std::sync::atomic::Ordering;
 
-use viaduct_core::verbs::check::{self, SendLimits};
 use viaduct_core::verbs::flags::{access, send};
 use viaduct_core::verbs::notices::{Looker, Notices};
-use viaduct_core::verbs::requester::{self, Begin, Request};
 use viaduct_core::verbs::{
     Completion, CompletionStatus, Key, Phase, QueuePairType, SendOpcode, bytes_of, responder,
 };
@@ -19,13 +17,13 @@ use crate::carrier::Rings;
 use crate::counters::live;
 use crate::engine::Engine;
 use crate::faults::Struck;
-use crate::limits::{MESSAGE_BYTES_MAX, QUEUE_PAIR_BITS};
+use crate::limits::QUEUE_PAIR_BITS;
 use crate::memory;
 use crate::packet::{FIRST, IMMEDIATE, LAST, MESSAGE, SOLICITED, acknowledged, acknowledging};
 use crate::pair::SendRequest;
 use crate::requester::table_at;
 use crate::ring::{Consumer, Header};
-use crate::state::{OnRing, Pair, Payload, Send};
+use crate::state::{OnRing, Pair, Payload, Send, begins_at_once, source_of};
 
 /// Messages up to here go this way. Longer ones are copied for longer than they are looked at.
 const BYTES_MAX: u64 = 1024;
@@ -43,36 +41,16 @@ impl Engine {
         let Some(pair) = pair.and_then(Option::as_deref_mut) else {
             return false;
         };
-        let (kind, opcode, flags) = (pair.options.kind, request.opcode, request.flags);
+        let (opcode, flags) = (request.opcode, request.flags);
         let has_immediate = opcode == SendOpcode::SendWithImmediate;
         let length = bytes_of(request.elements);
-        let sizes = &pair.options.capabilities;
-        let limits = SendLimits {
-            elements: sizes.max_send_elements,
-            inline_bytes: sizes.max_inline_bytes,
-        };
-        let asked = Request {
-            kind,
-            opcode,
-            flags,
-            length,
-        };
-        if !pair.own.short.sends
-            || !has_immediate && opcode != SendOpcode::Send
+        if !has_immediate && opcode != SendOpcode::Send
             || length > BYTES_MAX
             || self.faults.is_some()
-            || pair.sends.has_more()
-            || pair.sends.len() >= sizes.max_send_requests as usize
-            || check::send(kind, opcode, flags, request.elements.len(), length, limits).is_err()
+            || !begins_at_once(pair, request, length)
         {
             return false;
         }
-        let max_read_atomic = pair.attributes.max_read_atomic;
-        let bytes_max = u64::from(MESSAGE_BYTES_MAX);
-        let Begin::Now = requester::begin(&asked, pair.sends.asked(), max_read_atomic, bytes_max)
-        else {
-            return false;
-        };
         let Some(link) = pair.own.link.and_then(|link| self.links[link].as_mut()) else {
             return false;
         };
@@ -82,14 +60,8 @@ impl Engine {
         let is_inline = flags & send::INLINE != 0;
         let mut to = 0;
         for element in request.elements {
-            let bytes = u64::from(element.length);
-            let start = if is_inline || bytes == 0 {
-                Some(element.address)
-            } else {
-                let domain = pair.domain.index();
-                let (key, address) = (element.local_key, element.address);
-                memory::find(&self.objects.regions, key, domain, 0, address, bytes)
-            };
+            let (regions, domain) = (&self.objects.regions, pair.domain.index());
+            let start = source_of(regions, domain, element, is_inline);
             // What has been written nobody sees.
             let Some(start) = start else { return false };
             let count = element.length as usize;
@@ -195,7 +167,7 @@ impl Engine {
         header: &Header,
         consumer: &Consumer,
         looker: &mut impl Looker,
-    ) -> Taken {
+    ) -> bool {
         let has_immediate = header.flags & IMMEDIATE != 0;
         if header.kind != MESSAGE
             || header.flags & !(IMMEDIATE | SOLICITED) != FIRST | LAST
@@ -203,18 +175,18 @@ impl Engine {
             || self.faults.is_some()
             || !responder::takes_receive(false, has_immediate)
         {
-            return Taken::No;
+            return false;
         }
         let index = header.target & ((1 << QUEUE_PAIR_BITS) - 1);
         let Some(Some(pair)) = self.objects.pairs.at_mut(index) else {
-            return Taken::No;
+            return false;
         };
         let pair = &mut **pair;
         let kind = pair.options.kind;
         if pair.own.short.hears != header.ends()
             || !responder::takes_request(kind, true, header.sequence, pair.expected)
         {
-            return Taken::No;
+            return false;
         }
         if kind == QueuePairType::Rc && pair.sends.is_waiting() {
             hear_answer(looker, &mut self.objects.notices, pair, header.code);
@@ -222,28 +194,22 @@ impl Engine {
             if pair.sends.is_waiting() {
                 self.advance_at = 0;
             }
-            // Whoever has a completion by that looks into the other queue next: the message's goes
-            // straight to it. One for which somebody may sleep is not left.
-            let queue = pair.options.receive_queue;
-            if looker.leaves(queue) && self.objects.notices.armed() == 0 {
-                return Taken::Left;
-            }
         }
         let Some(receive) = pair.receives.front() else {
-            return Taken::No;
+            return false;
         };
         let [element] = receive.elements.as_slice() else {
-            return Taken::No;
+            return false;
         };
         let bytes = u64::from(element.length);
         if responder::receive_bytes(kind, u64::from(header.length)) > bytes || header.length == 0 {
-            return Taken::No;
+            return false;
         }
         let domain = pair.domain.index();
         let (key, address) = (element.local_key, element.address);
         let needed = access::LOCAL_WRITE;
         let found = memory::find(&self.objects.regions, key, domain, needed, address, bytes);
-        let Some(start) = found else { return Taken::No };
+        let Some(start) = found else { return false };
         // SAFETY: registered memory of this program, open to local writes, and long enough.
         unsafe { consumer.read(0, start as *mut u8, header.length as usize) };
         let immediate = has_immediate.then_some(header.immediate);
@@ -260,19 +226,8 @@ impl Engine {
         let is_solicited = header.flags & SOLICITED != 0;
         let notices = &mut self.objects.notices;
         notices.complete_for(looker, queue, done, is_solicited);
-        Taken::Whole
+        true
     }
-}
-
-/// What the short way has done with a message.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Taken {
-    /// All of it.
-    Whole,
-    /// What it acknowledges is heard; the rest waits for the next look.
-    Left,
-    /// At most that: it is to go the general way.
-    No,
 }
 
 /// The oldest sends are done that a message acknowledges; `Objects::retire` does the rest.

@@ -1,6 +1,8 @@
 //! What a process keeps of queue pairs and their sends on their way through rings.
 
-use viaduct_core::verbs::requester::{self, Turn};
+use viaduct_core::verbs::check::SendLimits;
+use viaduct_core::verbs::regions::Regions;
+use viaduct_core::verbs::requester::{self, Begin, Request, Turn};
 use viaduct_core::verbs::{
     self, Destination, Elements, PostedSend, QueuePairType, Receive, ScatterGatherElement,
     bytes_of, check, responder,
@@ -9,7 +11,10 @@ use viaduct_processes::copy::copy;
 
 use crate::carrier::Rings;
 use crate::faults::Struck;
+use crate::limits::MESSAGE_BYTES_MAX;
+use crate::memory;
 use crate::packet::Remote;
+use crate::pair::SendRequest;
 use crate::ring::Header;
 
 /// Bytes that a send brought, without memory of their own while they are few.
@@ -152,6 +157,45 @@ impl Short {
             hears: if hears { ends.ends() } else { 0 },
         }
     }
+}
+
+/// Whether a request may be posted, and begins at once, whoever carries it out.
+#[inline(always)]
+pub(crate) fn begins_at_once(pair: &Pair, request: &SendRequest<'_>, length: u64) -> bool {
+    let (kind, opcode, flags) = (pair.options.kind, request.opcode, request.flags);
+    let sizes = &pair.options.capabilities;
+    let limits = SendLimits {
+        elements: sizes.max_send_elements,
+        inline_bytes: sizes.max_inline_bytes,
+    };
+    let asked = Request {
+        kind,
+        opcode,
+        flags,
+        length,
+    };
+    let (answers, max_read_atomic) = (pair.sends.asked(), pair.attributes.max_read_atomic);
+    let bytes_max = u64::from(MESSAGE_BYTES_MAX);
+    pair.own.short.sends
+        && !pair.sends.has_more()
+        && pair.sends.len() < sizes.max_send_requests as usize
+        && check::send(kind, opcode, flags, request.elements.len(), length, limits).is_ok()
+        && requester::begin(&asked, answers, max_read_atomic, bytes_max) == Begin::Now
+}
+
+/// Where the bytes of an element lie that is sent, if its key lets them through.
+#[inline(always)]
+pub(crate) fn source_of(
+    regions: &Regions,
+    domain: u32,
+    element: &ScatterGatherElement,
+    is_inline: bool,
+) -> Option<u64> {
+    let (key, bytes) = (element.local_key, u64::from(element.length));
+    if is_inline || bytes == 0 {
+        return Some(element.address);
+    }
+    memory::find(regions, key, domain, 0, element.address, bytes)
 }
 
 /// What a queue pair has of its own.

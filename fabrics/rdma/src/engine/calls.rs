@@ -92,11 +92,6 @@ impl<F: FnMut(&Completion)> Looker for Looking<F> {
         }
         takes
     }
-
-    #[inline(always)]
-    fn leaves(&self, queue: Key) -> bool {
-        self.taken > 0 && queue != self.queue
-    }
 }
 
 /// Shows at most so many completions, oldest first, and tells how many.
@@ -133,21 +128,24 @@ impl Engine {
     fn look<F: FnMut(&Completion)>(&mut self, looking: &mut Looking<F>) -> Result<bool> {
         // First what is there, then what came, then what was acknowledged: each only if there was
         // nothing before, since each looks at lines that the peer writes.
-        if self.objects.notices.has_something(looking.queue) {
-            return self.take_held(looking);
+        let notices = &mut self.objects.notices;
+        looking.taken = notices.take(looking.queue, looking.most, &mut looking.visit)?;
+        if looking.taken > 0 {
+            self.is_waiting = false;
+            return Ok(false);
         }
-        if self.hear_news(looking) > 0 && looking.taken == 0 {
+        let count = self.hear_news(looking);
+        if count > 0 && looking.taken == 0 {
             self.take_held(looking)?;
         }
         if looking.taken == 0 && self.looks >= self.advance_at {
             self.advance_all(true);
             self.take_held(looking)?;
         }
+        self.is_waiting = count == 0 && looking.taken == 0;
         if looking.taken > 0 {
-            self.is_waiting = self.has_left;
             return Ok(false);
         }
-        self.is_waiting = true;
         self.looks += 1;
         if IS_TICK_DUE.load(Ordering::Relaxed) {
             IS_TICK_DUE.store(false, Ordering::Relaxed);
@@ -158,11 +156,10 @@ impl Engine {
 
     /// Takes what is there.
     #[inline(never)]
-    fn take_held<F: FnMut(&Completion)>(&mut self, looking: &mut Looking<F>) -> Result<bool> {
+    fn take_held<F: FnMut(&Completion)>(&mut self, looking: &mut Looking<F>) -> Result<()> {
         let notices = &mut self.objects.notices;
         looking.taken = notices.take(looking.queue, looking.most, &mut looking.visit)?;
-        self.is_waiting = looking.taken == 0;
-        Ok(false)
+        Ok(())
     }
 }
 

@@ -164,7 +164,7 @@ fn what_the_short_way_keeps_is_what_the_rules_say() {
 /// `ibv_poll_cq(3)`: a message that acknowledges a send is not lost, wherever its program looks
 /// next.
 #[test]
-fn a_message_that_a_look_leaves_is_found_by_the_next() {
+fn a_message_that_ends_a_send_is_found_wherever_its_program_looks() {
     let context = devices()[0].open().unwrap();
     let domain = context.allocate_protection_domain().unwrap();
     let memory = domain.allocate(8, access::LOCAL_WRITE).unwrap();

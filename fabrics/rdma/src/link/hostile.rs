@@ -301,6 +301,49 @@ fn acknowledges(world: &World) {
     victim.destroy().unwrap();
 }
 
+/// A peer that sends without end holds up no other, though nobody looks for what it sends.
+fn floods(world: &World) {
+    let mut link = liar();
+    let victim = world.victim(QueuePairType::Rc);
+    let first = expected(&victim);
+    let apart = World::new();
+    let [one, two] = [(); 2].map(|()| apart.pair(QueuePairType::Rc));
+    World::connect(&one, two.number());
+    World::connect(&two, one.number());
+    let elements = [apart.element(16)];
+    let receive = ReceiveRequest {
+        request: 1,
+        elements: &elements,
+    };
+    two.post_receive(&receive).unwrap();
+    {
+        let mut engine = engine::engine().unwrap();
+        engine.near = engine.links_by_block[&BLOCK];
+        engine.is_waiting = true;
+    }
+    let request = SendRequest::new(2, SendOpcode::Send).with_elements(&elements);
+    // SAFETY: nothing is inline.
+    unsafe { one.post_send(&request) }.unwrap();
+    let is_heard = (0..8).any(|count| {
+        link.outgoing.publish(&Header {
+            kind: MESSAGE,
+            flags: FIRST | LAST,
+            target: victim.number(),
+            source: NUMBER,
+            sequence: first + count,
+            length: 8,
+            total: 8,
+            ..Header::default()
+        });
+        apart.queue.poll(&mut [Completion::default()]).unwrap() > 0
+    });
+    assert!(is_heard);
+    leave(link);
+    for pair in [one, two, victim] {
+        pair.destroy().unwrap();
+    }
+}
+
 /// A region that goes waits for a peer that is about to leave its memory, and not for one that
 /// stays there.
 fn stays(world: &World) {
@@ -450,6 +493,7 @@ fn a_liar_harms_nobody_else() {
     let world = World::new();
     grows(&world);
     acknowledges(&world);
+    floods(&world);
     stays(&world);
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
     let seeds = match number("VIADUCT_RDMA_SEED") {
