@@ -210,9 +210,10 @@ fn latency_rows(view: &CellRecord<'_>) -> Vec<Row> {
     ]
 }
 
-/// Links between switches; those to the hosts only where there are no others.
-fn usage_rows(view: &CellRecord<'_>) -> Vec<Row> {
-    let published = view.published;
+/// Classes of links that have a row, with its name: those between switches; those to the hosts
+/// where there are no others, or where one of them is busier than all of those, as when many send
+/// to one.
+fn link_rows(view: &CellRecord<'_>) -> impl Iterator<Item = (&'static str, &'static str)> {
     let between_switches = [
         ("mesh", "mesh link utilisation, %"),
         ("tree_up", "tree link utilisation upwards, %"),
@@ -222,16 +223,29 @@ fn usage_rows(view: &CellRecord<'_>) -> Vec<Row> {
         ("host_up", "host link utilisation, sending, %"),
         ("host_down", "host link utilisation, receiving, %"),
     ];
+    let busiest = |class: &str| view.link(class).map_or(0.0, |(_, most)| most);
+    let most = between_switches.iter().map(|(class, _)| busiest(class));
+    let most = most.fold(0.0, f64::max);
+    let has_switch_links = view.has_switch_links();
+    between_switches
+        .into_iter()
+        .filter(move |_| has_switch_links)
+        .chain(
+            to_hosts
+                .into_iter()
+                .filter(move |(class, _)| !has_switch_links || busiest(class) > most),
+        )
+}
+
+fn usage_rows(view: &CellRecord<'_>) -> Vec<Row> {
+    let published = view.published;
     let row = |(class, quantity): (&str, &str)| {
         let (mean, max) = view.link(class)?;
         let ours = format!("{} (busiest {})", percent(mean), percent(max));
         let path = format!("links.{class}.utilisation_mean");
         Some(Row::new(quantity, ours).beside(published, &path, Some(mean), percent))
     };
-    let mut rows: Vec<Row> = match view.has_switch_links() {
-        true => between_switches.into_iter().filter_map(row).collect(),
-        false => to_hosts.into_iter().filter_map(row).collect(),
-    };
+    let mut rows: Vec<Row> = link_rows(view).filter_map(row).collect();
     let bus = view
         .mean(|run| Some(run.buses.utilisation_mean))
         .unwrap_or_default();
@@ -328,10 +342,7 @@ fn other_rows(view: &CellRecord<'_>) -> Vec<Row> {
     let published = view.published;
     let shown_above = |path: &str| {
         let is_mean = |class: &str| path == format!("links.{class}.utilisation_mean");
-        let has_row = match view.has_switch_links() {
-            true => ["mesh", "tree_up", "tree_down"].into_iter().any(is_mean),
-            false => ["host_up", "host_down"].into_iter().any(is_mean),
-        };
+        let has_row = link_rows(view).any(|(class, _)| is_mean(class));
         has_row || PATHS_WITH_A_ROW.contains(&path)
     };
     let paths = published.figures.keys().filter(|path| !shown_above(path));
@@ -476,6 +487,24 @@ mod tests {
             table.contains("\n  LOST: 12 of 20 messages found no"),
             "{table}"
         );
+    }
+
+    #[test]
+    fn links_of_hosts_that_are_the_busiest_have_a_row() {
+        let mut outcome = sample::one_run();
+        let name = "host link utilisation, receiving, %";
+        assert!(!cell_table(&outcome.cells[0].record()).contains("host link"));
+        let links = &mut outcome.cells[0].runs[0].summary_mut().links;
+        let mut of_hosts = links["mesh"];
+        of_hosts.utilisation_max += 0.2;
+        links.insert("host_down".to_owned(), of_hosts);
+        let table = cell_table(&outcome.cells[0].record());
+        assert!(table.contains("mesh link utilisation, %"), "{table}");
+        assert!(table.contains(name), "{table}");
+        let links = &mut outcome.cells[0].runs[0].summary_mut().links;
+        links["host_down"].utilisation_max -= 0.2;
+        let table = cell_table(&outcome.cells[0].record());
+        assert!(!table.contains("host link"), "{table}");
     }
 
     #[test]
