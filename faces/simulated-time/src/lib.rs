@@ -8,6 +8,7 @@
 //! - `faults`: signals that are this library's before they are the program's
 //! - `hosts`: names of hosts; `sockets`: whom sockets are bound and connected to
 //! - `transfers`: reads and writes that would block; `polls`: waits on many descriptors
+//! - `repeats`: loops that ask the same again and again
 //! - `loops`: loops that make no call; `steps`: what shows that one waits for memory
 //! - `timers`: timers that send signals, call functions or can be read; `handlers`: handlers of
 //!   signals; `interruptions`: waits that end by them
@@ -51,6 +52,7 @@ mod loops;
 pub mod polls;
 pub mod processes;
 mod real;
+mod repeats;
 pub mod signals;
 pub mod sockets;
 mod steps;

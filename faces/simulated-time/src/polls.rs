@@ -12,6 +12,7 @@ use viaduct_turns::{Client, Waited, here};
 use crate::clocks::{after, picoseconds};
 use crate::interruptions::Interruption;
 use crate::real::{self, errno, set_errno};
+use crate::repeats::{Made, has_waited};
 use crate::transfers::before_call;
 
 /// How long a wait may take.
@@ -317,8 +318,20 @@ pub unsafe extern "C" fn epoll_pwait(
     };
     let limit = Limit::of_ms(timeout_ms);
     let descriptors = || vec![(epoll, libc::POLLIN)];
-    wait(client, c"epoll_wait", limit, mask, descriptors, || {
-        // SAFETY: the caller's room and mask.
-        unsafe { real::epoll_pwait(epoll, events, count, 0, mask) }
-    })
+    // SAFETY: the caller's room and mask.
+    let mut look = || unsafe { real::epoll_pwait(epoll, events, count, 0, mask) };
+    let made = Made::now(client);
+    let seen = wait(client, c"epoll_wait", limit, mask, descriptors, &mut look);
+    let Ok(told) = usize::try_from(seen) else {
+        return seen;
+    };
+    let told = match told {
+        0 => &[],
+        // SAFETY: the call has put so many there.
+        _ => unsafe { core::slice::from_raw_parts(events, told) },
+    };
+    match has_waited(client, made, epoll, told) {
+        true => look(),
+        false => seen,
+    }
 }

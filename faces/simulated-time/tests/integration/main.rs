@@ -8,5 +8,6 @@ mod interrupted;
 mod map;
 mod programs;
 mod refused;
+mod repeats;
 mod run;
 mod threads;
