@@ -151,7 +151,8 @@ fn class_words(class: LinkClass) -> &'static str {
     }
 }
 
-fn counted(number: u64, noun: &str) -> String {
+/// A number of something, as `1 rank` or `2 ranks`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count(number))
 }

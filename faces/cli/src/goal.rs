@@ -12,6 +12,7 @@ use viaduct_operations::{Graph, Kind, check, goal, jobs};
 use viaduct_report::{count, thousands};
 use viaduct_scenario::{format_time, parse_rate, parse_size, parse_time};
 
+use crate::describe::counted;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
@@ -180,9 +181,9 @@ fn check_file(file: &Path) -> Result<Exit, Failure> {
         false => "",
     };
     output::result(&format!(
-        "{} ranks, {} operations: no cycle, and every send has its receive{any}\n",
-        count(ranks),
-        count(operations)
+        "{}, {}: no cycle, and every send has its receive{any}\n",
+        counted(ranks, "rank"),
+        counted(operations, "operation")
     ))?;
     Ok(Exit::Fine)
 }

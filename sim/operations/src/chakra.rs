@@ -93,24 +93,51 @@ impl Notes {
         let all = [
             (
                 self.absent,
-                "dependencies on nodes that are not there: they count as done",
+                [
+                    "dependency on a node that is not there: it counts as done",
+                    "dependencies on nodes that are not there: they count as done",
+                ],
             ),
-            (self.forward, "dependencies on nodes that stand behind"),
+            (
+                self.forward,
+                [
+                    "dependency on a node that stands behind",
+                    "dependencies on nodes that stand behind",
+                ],
+            ),
             (
                 self.launches,
-                "operators that launch a collective: only kernels send",
+                [
+                    "operator that launches a collective: only kernels send",
+                    "operators that launch a collective: only kernels send",
+                ],
             ),
-            (self.empty, "collectives and messages of no bytes"),
+            (
+                self.empty,
+                [
+                    "collective or message of no bytes",
+                    "collectives and messages of no bytes",
+                ],
+            ),
             (
                 self.rooted,
-                "collectives whose root is the lowest rank of the group",
+                [
+                    "collective whose root is the lowest rank of the group",
+                    "collectives whose root is the lowest rank of the group",
+                ],
             ),
             (
                 self.untimed,
-                "computations with a number of operations (num_ops) and no time",
+                [
+                    "computation with a number of operations (num_ops) and no time",
+                    "computations with a number of operations (num_ops) and no time",
+                ],
             ),
         ];
-        all.into_iter().filter(|(count, _)| *count > 0).collect()
+        let there = all.into_iter().filter(|(count, _)| *count > 0);
+        there
+            .map(|(count, [one, many])| (count, if count == 1 { one } else { many }))
+            .collect()
     }
 }
 

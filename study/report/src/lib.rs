@@ -80,8 +80,9 @@ pub use reproduction::{
 pub use screen::{cell_table, run_cells_table, sweep_cells_table};
 pub use shown::{ShownCell, ShownRun, ShownStudy};
 pub use summary::{
-    ApplicationSummary, CollectiveSummary, Counts, FrameCounts, LatencySummary, Provenance,
-    QueueDepthSummary, RankSpread, SteadySummary, Summary, Usage, WarningSummary, violation_words,
+    ApplicationSummary, CollectiveSummary, Counts, FrameCounts, JobSummary, LatencySummary,
+    Provenance, QueueDepthSummary, RankSpread, SteadySummary, Summary, Usage, WarningSummary,
+    violation_words,
 };
 pub use tables::{Column, SWEEP_ROW, TABLES, Table, Values, sweep_columns, sweep_parquet};
 pub use timeline::{critical_path_timeline, timeline};

@@ -11,6 +11,7 @@ use viaduct_cluster::workload::is_of_application;
 use viaduct_engine::Time;
 use viaduct_network::Sharing;
 use viaduct_operations::collective::{Collective, Request};
+use viaduct_operations::jobs::ranks_of_jobs;
 use viaduct_topology::LinkClass;
 
 use crate::OrderedMap;
@@ -234,6 +235,23 @@ pub struct ApplicationSummary {
     /// Of a collective with bytes: how fast it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collective: Option<CollectiveSummary>,
+    /// Where ranks are of several jobs, between which no message goes: each of these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobSummary>,
+}
+
+/// Most jobs of a run that are told of.
+const JOBS_MAX: usize = 20;
+
+/// Ranks that send messages to each other, and to nobody else.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct JobSummary {
+    /// The first of them.
+    pub first_rank: u32,
+    /// How many they are.
+    pub ranks: u64,
+    /// From the start of the traffic to the end of their last operation, microseconds.
+    pub makespan_us: f64,
 }
 
 /// Ranks beside each other.
@@ -291,6 +309,19 @@ impl ApplicationSummary {
                 bus_bandwidth_gb_per_s: tidy(rate * factor),
             }
         };
+        let jobs = config.traffic.application();
+        let jobs = jobs.map_or(Vec::new(), |it| ranks_of_jobs(it.graph()));
+        let job = |ranks: Vec<u32>| {
+            let spans = ranks.iter().filter_map(|rank| {
+                let row = result.ranks.get(*rank as usize)?;
+                Some(row.span)
+            });
+            JobSummary {
+                first_rank: ranks.first().copied().unwrap_or_default(),
+                ranks: ranks.len() as u64,
+                makespan_us: tidy(spans.max().unwrap_or_default().microseconds_f64()),
+            }
+        };
         let has_rate = |request: &&Request| {
             request.collective != Collective::Barrier && result.makespan > Time::ZERO
         };
@@ -305,6 +336,10 @@ impl ApplicationSummary {
             waiting_us: spread(|row| row.waiting),
             waited_for_us: spread(|row| row.waited_for),
             collective: request.filter(has_rate).map(collective),
+            jobs: match jobs.len() {
+                2..=JOBS_MAX => jobs.into_iter().map(job).collect(),
+                _ => Vec::new(),
+            },
         }
     }
 }

@@ -87,6 +87,50 @@ fn a_bad_file_is_told_its_place() {
 }
 
 #[test]
+fn a_run_says_when_each_of_its_jobs_has_ended() {
+    let job = |first: u32, nanoseconds: u32| {
+        let second = first + 1;
+        format!(
+            "rank {first} {{\nl1: calc {nanoseconds}\nl2: send 8b to {second}\nl2 requires l1\n}}\n\
+             rank {second} {{\nrecv 8b from {first}\n}}\n"
+        )
+    };
+    let study = |jobs: &str, ranks: u32| {
+        format!(
+            "[network]\ntopology = \"switch\"\nhosts = 5\n[links]\nrate = \"1 Gbit/s\"\n[traffic]\n\
+             arrivals = \"goal\"\nfile = \"x.goal\"\n[files]\n\"x.goal\" = \"\"\"\n\
+             num_ranks {ranks}\n{jobs}\"\"\"\n"
+        )
+    };
+    let run = |jobs: &str, ranks: u32, arguments: &[&str]| {
+        let folder = Folder::with("study.toml", &study(jobs, ranks));
+        let run = ["run", "study.toml", "--no-out"];
+        let (code, said) = told(&folder.run(&[&run, arguments].concat()));
+        assert_eq!(code, Some(0), "{said}");
+        said
+    };
+    let object = |jobs: &str, ranks: u32| -> serde_json::Value {
+        let said = run(jobs, ranks, &["--json"]);
+        let summary: serde_json::Value = serde_json::from_str(&said).expect("it is an object");
+        summary["application"].clone()
+    };
+    let (short, long) = (object(&job(0, 1_000), 2), object(&job(0, 50_000), 2));
+    assert!(short["jobs"].is_null(), "{short}");
+    // A rank that only computes is of no job.
+    let alone = "rank 4 {\ncalc 90000\n}\n";
+    let both = format!("{}{}{alone}", job(0, 1_000), job(2, 50_000));
+    let told = object(&both, 5);
+    let expected = serde_json::json!([
+        { "first_rank": 0, "ranks": 2, "makespan_us": short["makespan_us"] },
+        { "first_rank": 2, "ranks": 2, "makespan_us": long["makespan_us"] },
+    ]);
+    assert_eq!(told["jobs"], expected);
+    assert_eq!(told["makespan_us"], 90.0);
+    let table = run(&both, 5, &[]);
+    assert!(table.contains("job of rank 2, 2 ranks, us"), "{table}");
+}
+
+#[test]
 fn a_study_is_checked_as_its_file_is() {
     let check = |file: &str| {
         let folder = Folder::with("study.toml", EXCHANGE);

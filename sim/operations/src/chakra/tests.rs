@@ -219,6 +219,14 @@ fn ids_that_are_absent_count_as_done_and_may_stand_behind() {
             (2, "dependencies on nodes that stand behind")
         ]
     );
+    let one = Notes {
+        forward: 1,
+        ..Notes::default()
+    };
+    assert_eq!(
+        one.lines(),
+        [(1, "dependency on a node that stands behind")]
+    );
 }
 
 #[test]

@@ -122,7 +122,17 @@ pub(crate) fn what(step: &Step) -> String {
         None => String::new(),
     };
     let what = match &step.doing {
-        Doing::Compute { .. } => format!("computes {} ns", operation.amount),
+        Doing::Compute { waited } => {
+            let took = step.time().saturating_sub(*waited).picoseconds();
+            let given = Time::from_nanoseconds(operation.amount).picoseconds();
+            let computes = format!("computes {} ns", operation.amount);
+            match took as f64 / given.max(1) as f64 {
+                slower if given > 0 && slower >= 1.005 => {
+                    format!("{computes}, its host {slower:.2} times as slow")
+                }
+                _ => computes,
+            }
+        }
         Doing::Post => format!("posts {size} for rank {peer}"),
         Doing::Message { part, message, .. } => {
             let number = number_of(*message);

@@ -116,6 +116,17 @@ fn application_rows(view: &CellRecord<'_>) -> Vec<Row> {
     let text = over_seeds.map_or_else(|| quantity(makespan), spread);
     let row = Row::new("all operations, us", text);
     let mut rows = vec![beside(row, "application.makespan_us", makespan)];
+    let first = view.runs.first().and_then(|run| run.application.as_ref());
+    for (place, job) in first.iter().flat_map(|it| &it.jobs).enumerate() {
+        let of_job = |it: &ApplicationSummary| it.jobs.get(place).map(|job| job.makespan_us);
+        let mean = view.spread(|run| of_job(run.application.as_ref()?));
+        let text = mean.map_or_else(|| quantity(job.makespan_us), spread);
+        let (rank, ranks) = (job.first_rank, count(job.ranks));
+        rows.push(Row::new(
+            format!("job of rank {rank}, {ranks} ranks, us"),
+            text,
+        ));
+    }
     for (name, path, ours) in [
         (
             "bytes / time, GB/s",
