@@ -10,7 +10,7 @@ use viaduct_cluster::workload::parse_size_cdf;
 use viaduct_operations::chakra::{Groups, read_rank, repeat, write_json};
 use viaduct_operations::loggops::{Parameters, replay};
 use viaduct_operations::simgrid::{self, TraceFile};
-use viaduct_operations::{Graph, check, goal as file, trace};
+use viaduct_operations::{Graph, check, cycle, goal as file, trace};
 use viaduct_scenario::{Override, Study, message_list_csv, parse_preset, parse_study};
 use viaduct_topology::{
     GraphFormat, GraphRouting, HostId, LinkId, Topology, TopologyError, parse_edge_list,
@@ -256,7 +256,7 @@ fn operations(read: Result<Graph, file::GoalError>) {
         Ok(&graph),
         "binary"
     );
-    let is_ring = check::cycle(&graph).is_some();
+    let is_ring = cycle(&graph).is_some();
     if let Ok(outcome) = replay(&graph, &Parameters::default()) {
         assert!(
             !is_ring || outcome.stalled.is_some(),
@@ -319,10 +319,7 @@ fn simgrid(text: &str) {
     let Ok(graph) = trace::graph(&joined, &options) else {
         return;
     };
-    assert!(
-        check::cycle(&graph).is_none(),
-        "steps wait for earlier ones"
-    );
+    assert!(cycle(&graph).is_none(), "steps wait for earlier ones");
     // Ranks may wait for each other, as in the program that was recorded.
     let _ = replay(&graph, &Parameters::default());
 }

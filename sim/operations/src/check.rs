@@ -1,12 +1,12 @@
 //! What is wrong with a graph before anybody carries it out.
 
 use core::fmt;
-use std::collections::{BTreeMap, BTreeSet};
 
-use crate::dependencies::Dependencies;
-use crate::graph::{After, Graph, Kind, OperationId, OperationName};
+use crate::dependencies::cycle;
+use crate::graph::{Graph, Kind, OperationId, OperationName};
+use crate::loggops::{Parameters, replay};
 use crate::misfits::{Misfits, more};
-use crate::stalled::NAMES_MAX;
+use crate::stalled::{NAMES_MAX, Stalled};
 
 /// Something that keeps a graph from coming to its end.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -23,6 +23,9 @@ pub enum Fault {
     },
     /// The n-th send of one source, target and tag does not fit the n-th receive.
     Sizes(Misfits),
+    /// Ranks wait for each other, though each send has its receive: what is left when all others
+    /// have done what they can.
+    Stalled(Box<Stalled>),
 }
 
 impl fmt::Display for Fault {
@@ -43,58 +46,34 @@ impl fmt::Display for Fault {
                 more(formatter, *count, first.len())
             }
             Self::Sizes(misfits) => misfits.fmt(formatter),
+            Self::Stalled(stalled) => stalled.fmt(formatter),
         }
     }
 }
 
-/// Looks for cycles, for sends and receives without a partner, and for sizes that do not fit.
+/// Looks for cycles, for sends and receives without a partner, for sizes that do not fit, and for
+/// ranks that wait for each other whatever is sent eagerly.
 ///
-/// Ranks some of whose receives take any are left out of the second and third: what these take
-/// shows when the graph is carried out.
+/// Ranks some of whose receives take any are left out of the second and third, and graphs with such
+/// receives of the last: what these take shows when the graph is carried out.
 #[must_use]
 pub fn check(graph: &Graph) -> Vec<Fault> {
     let mut faults: Vec<Fault> = cycle(graph).map(Fault::Cycle).into_iter().collect();
     faults.extend(partners(graph));
+    if faults.is_empty() && !graph.has_wildcards() {
+        faults.extend(stalled(graph));
+    }
     faults
 }
 
-/// A ring of operations that wait for each other, if there is one.
-#[must_use]
-pub fn cycle(graph: &Graph) -> Option<Vec<OperationName>> {
-    let mut dependencies = Dependencies::new(graph);
-    let all = 0..graph.len() as u32;
-    let mut free: Vec<OperationId> = all.clone().filter(|id| dependencies.is_free(*id)).collect();
-    let mut done = 0;
-    while let Some(id) = free.pop() {
-        done += 1;
-        for after in [After::Start, After::End] {
-            dependencies.happened(graph, id, after, |waiter| free.push(waiter));
-        }
-    }
-    if done == graph.len() {
-        return None;
-    }
-    // Each that is left waits for another that is left: that way lies a ring.
-    let is_left = |id: &OperationId| !dependencies.is_free(*id);
-    let first = all.clone().find(is_left)?;
-    let rank = graph.rank_of(first);
-    let mut waited_for: BTreeMap<OperationId, OperationId> = BTreeMap::new();
-    for id in graph.of_rank(rank).filter(is_left) {
-        for (waiter, _) in graph.waiters(id).filter(|(waiter, _)| is_left(waiter)) {
-            waited_for.entry(waiter).or_insert(id);
-        }
-    }
-    let mut way = vec![first];
-    let mut seen = BTreeSet::from([first]);
-    let ring = loop {
-        let next = *waited_for.get(way.last()?)?;
-        if !seen.insert(next) {
-            let place = way.iter().position(|id| *id == next)?;
-            break way.split_off(place);
-        }
-        way.push(next);
+/// What never ends where no send waits for its receive.
+fn stalled(graph: &Graph) -> Option<Fault> {
+    let eager = Parameters {
+        eager_bytes: u64::MAX,
+        ..Parameters::default()
     };
-    Some(ring.into_iter().map(|id| graph.name(id)).collect())
+    let left = replay(graph, &eager).ok()?.stalled?;
+    Some(Fault::Stalled(Box::new(left)))
 }
 
 fn partners(graph: &Graph) -> Vec<Fault> {

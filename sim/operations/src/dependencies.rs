@@ -1,8 +1,10 @@
 //! Which operations are free: all that they wait for has happened.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use viaduct_engine::prefetch;
 
-use crate::graph::{After, Graph, OperationId};
+use crate::graph::{After, Graph, OperationId, OperationName};
 
 /// How much each operation still waits for.
 #[derive(Clone, Debug)]
@@ -70,4 +72,43 @@ impl Dependencies {
     pub fn state_bytes(&self) -> usize {
         self.open.capacity() * size_of::<u32>()
     }
+}
+
+/// A ring of operations that wait for each other, if there is one.
+#[must_use]
+pub fn cycle(graph: &Graph) -> Option<Vec<OperationName>> {
+    let mut dependencies = Dependencies::new(graph);
+    let all = 0..graph.len() as u32;
+    let mut free: Vec<OperationId> = all.clone().filter(|id| dependencies.is_free(*id)).collect();
+    let mut done = 0;
+    while let Some(id) = free.pop() {
+        done += 1;
+        for after in [After::Start, After::End] {
+            dependencies.happened(graph, id, after, |waiter| free.push(waiter));
+        }
+    }
+    if done == graph.len() {
+        return None;
+    }
+    // Each that is left waits for another that is left: that way lies a ring.
+    let is_left = |id: &OperationId| !dependencies.is_free(*id);
+    let first = all.clone().find(is_left)?;
+    let rank = graph.rank_of(first);
+    let mut waited_for: BTreeMap<OperationId, OperationId> = BTreeMap::new();
+    for id in graph.of_rank(rank).filter(is_left) {
+        for (waiter, _) in graph.waiters(id).filter(|(waiter, _)| is_left(waiter)) {
+            waited_for.entry(waiter).or_insert(id);
+        }
+    }
+    let mut way = vec![first];
+    let mut seen = BTreeSet::from([first]);
+    let ring = loop {
+        let next = *waited_for.get(way.last()?)?;
+        if !seen.insert(next) {
+            let place = way.iter().position(|id| *id == next)?;
+            break way.split_off(place);
+        }
+        way.push(next);
+    };
+    Some(ring.into_iter().map(|id| graph.name(id)).collect())
 }

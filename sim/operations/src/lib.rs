@@ -49,7 +49,7 @@ mod stalled;
 mod texts;
 pub mod trace;
 
-pub use dependencies::Dependencies;
+pub use dependencies::{Dependencies, cycle};
 pub use graph::{
     ANY, After, Builder, Graph, GraphError, Kind, OPERATIONS_MAX, Operation, OperationId,
     OperationName,

@@ -3,7 +3,7 @@
 use core::fmt;
 use std::collections::BTreeMap;
 
-use crate::check::cycle;
+use crate::dependencies::cycle;
 use crate::graph::{ANY, Graph, Kind, OperationId, OperationName};
 use crate::matching::Matching;
 

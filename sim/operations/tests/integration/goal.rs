@@ -2,9 +2,9 @@
 
 use std::io::Cursor;
 
-use viaduct_operations::check::{check, cycle};
+use viaduct_operations::check::check;
 use viaduct_operations::goal::{parse_text, read_binary, write_binary, write_text};
-use viaduct_operations::{After, Graph};
+use viaduct_operations::{After, Graph, cycle};
 
 const SAMPLE: &str = "\
 // A comment, and an empty line.
@@ -310,4 +310,34 @@ fn what_cannot_match_is_named() {
         1,
         "rank 0 waits for rank 1 in vain"
     );
+}
+
+#[test]
+fn ranks_that_wait_for_each_other_are_named() {
+    // Each receives before it sends.
+    let half = |peer: u32, bytes: u32| {
+        format!("l1: recv {bytes}b from {peer}\nl2: send {bytes}b to {peer}\n")
+    };
+    let both = |first: &str, second: &str| {
+        let text = format!("num_ranks 2\nrank 0 {{\n{first}}}\nrank 1 {{\n{second}}}\n");
+        let faults = check(&parse_text(&text).expect("it is right"));
+        faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let in_turn = "l2 requires l1\n";
+    let waits = |peer| half(peer, 8) + in_turn;
+    assert_eq!(
+        both(&waits(1), &waits(0)),
+        [
+            "4 operations never ended\n  receives that no message came for: 2\n    \
+          rank 0, line 3: recv 8b from 1\n    rank 1, line 8: recv 8b from 0\n  \
+          who waits for whom:\n    \
+          rank 0, line 3: recv 8b from 1: waits for rank 1 to send it\n    \
+          rank 1, line 8: recv 8b from 0: waits for rank 0 to send it\n    \
+          and so round in a ring"
+        ]
+    );
+    assert_eq!(both(&waits(1), &half(0, 8)), [""; 0]);
+    // Sends that both wait for their receives end where they are eager.
+    let long = |peer| half(peer, 1 << 30) + "l1 requires l2\n";
+    assert_eq!(both(&long(1), &long(0)), [""; 0]);
 }
