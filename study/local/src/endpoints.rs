@@ -21,6 +21,9 @@ const KEY: Key = Key(0x6c6f_6770);
 /// How long a server sleeps before it looks whether it is over.
 const NAP: Duration = Duration::from_millis(20);
 
+/// For the bursts of one figure: more than they take where nothing else runs.
+const FIGURE_LIMIT: Duration = Duration::from_secs(2);
+
 type End = Endpoint<Station<Shm>, RequestState>;
 
 /// What this process has of the fabric.
@@ -163,7 +166,7 @@ impl Client {
             host: Machine::new(None),
             stop_reason,
         };
-        program(&mut Prober::new(self.0, &host, repetitions));
+        program(&mut Prober::new(self.0, &host, repetitions).within(FIGURE_LIMIT));
     }
 
     /// Waits for the reply to one request: then server and client know each other.

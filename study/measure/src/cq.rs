@@ -9,15 +9,16 @@ use viaduct_provider::{CompletionQueueHandle, Provider, ReturnCode, ViHandle, Vi
 
 use crate::error::{Doing, MeasureError, Result};
 use crate::host::Host;
-use crate::lane::{Arrival, Blocks, Lane, Patience, Shape, Waiter};
+use crate::lane::{Arrival, Blocks, Lane, Looks, Shape, Waiter};
 use crate::latency::{Exchange, Pace};
 use crate::order::{Order, Task};
 use crate::pacer::Pacer;
+use crate::patience::PATIENCE;
 use crate::plan::{Mode, Plan};
 use crate::report::CompletionQueueRow;
 use crate::run::{accept, asked, noise};
 use crate::samples::Samples;
-use crate::session::{PATIENCE, Session};
+use crate::session::Session;
 
 /// Bytes of a request and of its answer.
 pub(crate) const REQUEST_BYTES: u32 = 32;
@@ -325,7 +326,7 @@ impl<P: Provider, H: Host> Client<'_, '_, P, H> {
     /// Sends what is due until so many requests have been answered.
     fn paced(&mut self, wanted: u64, pacer: &mut Pacer) -> Result<()> {
         let host = self.waiter.host;
-        let mut patience = Patience::default();
+        let mut looks = Looks::default();
         let mut answered = 0;
         while answered < wanted {
             let now_ns = host.now_ns();
@@ -338,9 +339,9 @@ impl<P: Provider, H: Host> Client<'_, '_, P, H> {
                     let index = self.take(vi)?;
                     pacer.answered(index, host.now_ns());
                     answered += 1;
-                    patience = Patience::default();
+                    looks = Looks::default();
                 }
-                None => patience.has_looked(self.waiter)?,
+                None => looks.add(self.waiter)?,
             }
         }
         Ok(())

@@ -13,8 +13,9 @@ use viaduct_provider::{
 
 use crate::error::{Doing, MeasureError, Result};
 use crate::host::Host;
+use crate::patience::{PATIENCE, Patience};
 use crate::plan::Mode;
-use crate::session::{Block, PATIENCE, Session};
+use crate::session::{Block, Session};
 
 /// How many descriptors and buffers an end has.
 #[derive(Clone, Copy, Debug)]
@@ -400,16 +401,13 @@ impl<H: Host> Waiter<'_, H> {
         doing: &'static str,
         mut look: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        let mut patience = Patience::default();
+        let mut looks = Looks::default();
         loop {
             if let Some(found) = look()? {
                 return Ok(found);
             }
             self.host.relax();
-            patience.looks += 1;
-            if patience.looks == LOOKS_PER_CHECK {
-                patience.check(doing, self)?;
-            }
+            looks.add_doing(doing, self)?;
         }
     }
 
@@ -436,39 +434,40 @@ impl<H: Host> Waiter<'_, H> {
 /// About a millisecond.
 const LOOKS_PER_CHECK: u32 = 1 << 15;
 
-/// Looks in vain, and since when.
+/// Looks in vain.
 #[derive(Debug, Default)]
-pub(crate) struct Patience {
-    looks: u32,
-    start_ns: Option<u64>,
+pub(crate) struct Looks {
+    count: u32,
+    patience: Patience,
 }
 
-impl Patience {
+impl Looks {
     /// After a look for a completion that found nothing.
     ///
     /// # Errors
     ///
     /// When it has gone on for too long.
     #[inline]
-    pub(crate) fn has_looked<H: Host>(&mut self, waiter: &Waiter<'_, H>) -> Result<()> {
-        self.looks += 1;
-        if self.looks == LOOKS_PER_CHECK {
-            self.check("waiting for a completion", waiter)?;
+    pub(crate) fn add<H: Host>(&mut self, waiter: &Waiter<'_, H>) -> Result<()> {
+        self.add_doing("waiting for a completion", waiter)
+    }
+
+    #[inline]
+    fn add_doing<H: Host>(&mut self, doing: &'static str, waiter: &Waiter<'_, H>) -> Result<()> {
+        self.count += 1;
+        if self.count == LOOKS_PER_CHECK {
+            self.check(doing, waiter)?;
         }
         Ok(())
     }
 
     #[cold]
     fn check<H: Host>(&mut self, doing: &'static str, waiter: &Waiter<'_, H>) -> Result<()> {
-        self.looks = 0;
+        self.count = 0;
         if let Some(reason) = waiter.host.stop_reason() {
             return Err(MeasureError::Stopped { reason });
         }
-        let now_ns = waiter.host.now_ns();
-        let waited = Duration::from_nanos(now_ns - *self.start_ns.get_or_insert(now_ns));
-        if waited > PATIENCE {
-            return Err(MeasureError::Stalled { doing, waited });
-        }
+        self.patience.look(doing, waiter.host.now_ns())?;
         // With fewer cores than sides the other one needs this one.
         std::thread::yield_now();
         Ok(())

@@ -36,6 +36,7 @@ mod machine;
 mod order;
 mod origin;
 mod pacer;
+mod patience;
 mod plan;
 mod report;
 mod requests;

@@ -20,6 +20,8 @@ pub use prober::{Prober, RequestState, request_handlers, request_options};
 pub use report::{RequestReport, RequestTest};
 pub use timesharing::{PatternKind, ProcessorShares, TimesharingReport, TimesharingRow, WaitKind};
 
+use std::time::Duration;
+
 use crate::error::Result;
 
 /// Payload of a small message: two words.
@@ -61,14 +63,48 @@ pub trait Requests {
 
     /// How often such a burst is to be made, of which the tenth percentile counts.
     fn repetitions(&self, burst: Burst) -> u32;
+
+    /// How long the bursts of one figure may take together; then no more begin that can be done
+    /// without. A machine that is busy otherwise may take a thousand times as long for each.
+    fn limit(&self) -> Option<Duration> {
+        None
+    }
 }
 
-/// The tenth percentile of each time, over as many repetitions as it takes: interruptions only add.
-fn undisturbed(requests: &mut dyn Requests, burst: Burst) -> Result<Elapsed> {
+/// The time that is left for the bursts of a figure.
+#[derive(Debug)]
+struct Left(Option<f64>);
+
+impl Left {
+    fn of(requests: &dyn Requests) -> Self {
+        Self(requests.limit().map(|limit| limit.as_nanos() as f64))
+    }
+
+    fn spend(&mut self, burst: Burst, elapsed: Elapsed) {
+        let computed_ns = burst.delay_ns as f64 * f64::from(burst.requests - 1);
+        if let Some(left_ns) = &mut self.0 {
+            *left_ns -= elapsed.finished_ns + computed_ns;
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.is_some_and(|left_ns| left_ns <= 0.0)
+    }
+}
+
+/// The tenth percentile of each time, over as many repetitions as it takes, as long as there is
+/// time: interruptions only add.
+fn undisturbed(requests: &mut dyn Requests, burst: Burst, left: &mut Left) -> Result<Elapsed> {
     let count = requests.repetitions(burst).max(1);
-    let elapsed: Vec<Elapsed> = (0..count)
-        .map(|_| requests.burst(burst))
-        .collect::<Result<_>>()?;
+    let mut elapsed = Vec::new();
+    for _ in 0..count {
+        let once = requests.burst(burst)?;
+        left.spend(burst, once);
+        elapsed.push(once);
+        if left.is_over() {
+            break;
+        }
+    }
     let tenth = |of: fn(&Elapsed) -> f64| {
         let mut values: Vec<f64> = elapsed.iter().map(of).collect();
         values.sort_unstable_by(f64::total_cmp);
@@ -80,22 +116,31 @@ fn undisturbed(requests: &mut dyn Requests, burst: Burst) -> Result<Elapsed> {
     })
 }
 
-/// The steady interval between requests: bursts are doubled until it stays the same. Says the
-/// bursts to `note`: requests and mean interval, in nanoseconds.
+/// The interval between requests of long bursts.
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    ns: f64,
+    /// It was not steady yet when there was no time for longer bursts.
+    is_cut_short: bool,
+}
+
+/// The steady interval between requests: bursts are doubled until it stays the same, or there is no
+/// more time. Says the bursts to `note`: requests and mean interval, in nanoseconds.
 ///
 /// Steady is also that requests are issued as fast as they are answered. Where the processor is a
 /// little quicker than the interface, credits last for hundreds of requests, and until they are
 /// used up the processor takes fewer replies than it sends requests.
-fn steady_interval_ns(
+fn steady_interval(
     requests: &mut dyn Requests,
     burst: Burst,
     note: &mut dyn FnMut(u32, f64),
-) -> Result<f64> {
+) -> Result<Interval> {
     /// The first burst that can count: credits are long used up.
     const SHORTEST: u32 = 128;
     const LONGEST: u32 = 2048;
     const CHANGE: f64 = 0.01;
 
+    let mut left = Left::of(requests);
     let mut before: Option<(Elapsed, f64)> = None;
     let mut length = burst.requests;
     loop {
@@ -103,7 +148,7 @@ fn steady_interval_ns(
             requests: length,
             ..burst
         };
-        let elapsed = undisturbed(requests, requests_now)?;
+        let elapsed = undisturbed(requests, requests_now, &mut left)?;
         note(length, elapsed.issued_ns / f64::from(length));
         let added = f64::from(length / 2);
         let slope = before.map(|(before, _)| (elapsed.issued_ns - before.issued_ns) / added);
@@ -111,18 +156,30 @@ fn steady_interval_ns(
         if let (Some(slope), Some(answered), Some((_, last))) = (slope, answered, before) {
             let is_near = |other: f64| (slope / other - 1.0).abs() < CHANGE;
             let is_steady = slope > 0.0 && is_near(last) && is_near(answered);
+            let is_cut_short = left.is_over();
             if length > SHORTEST && is_steady {
-                return Ok(slope);
+                return Ok(Interval {
+                    ns: slope,
+                    is_cut_short: false,
+                });
             }
-            if length >= LONGEST {
+            if length >= LONGEST || is_cut_short {
                 // On a machine that is busy otherwise a longer burst may have been quicker.
                 let mean = elapsed.issued_ns / f64::from(length);
-                return Ok(if slope > 0.0 { slope } else { mean });
+                return Ok(Interval {
+                    ns: if slope > 0.0 { slope } else { mean },
+                    is_cut_short,
+                });
             }
         }
         before = Some((elapsed, slope.unwrap_or(f64::INFINITY)));
         length *= 2;
     }
+}
+
+/// Whether a figure is of shorter bursts than it should be: in JSON where it is.
+const fn is_whole(is_cut_short: &bool) -> bool {
+    !*is_cut_short
 }
 
 #[cfg(test)]
@@ -178,5 +235,52 @@ mod tests {
         fn repetitions(&self, _: Burst) -> u32 {
             1
         }
+    }
+
+    /// An interface whose bursts take a second for each request: nothing runs as it should.
+    struct Busy(f64);
+
+    impl Requests for Busy {
+        fn burst(&mut self, burst: Burst) -> Result<Elapsed> {
+            let finished_ns = 1e9 * f64::from(burst.requests);
+            self.0 += finished_ns + burst.delay_ns as f64 * f64::from(burst.requests - 1);
+            Ok(Elapsed {
+                issued_ns: finished_ns,
+                finished_ns,
+            })
+        }
+
+        fn repetitions(&self, _: Burst) -> u32 {
+            20
+        }
+
+        fn limit(&self) -> Option<Duration> {
+            Some(Duration::from_secs(2))
+        }
+    }
+
+    #[test]
+    fn a_busy_machine_is_measured_in_bounded_time() {
+        let mut busy = Busy(0.0);
+        let found = logp(&mut busy).unwrap();
+        // Two bursts of one, then one of one and one of two: 1 s each, with a delay of 2 s between.
+        assert_eq!(busy.0, 1e9 * f64::from(2 + (2 + 2) + (2 + 2 + 2)));
+        assert!(found.is_cut_short);
+        assert!((found.gap_us - 1e6).abs() < 1.0, "{found:?}");
+        let mut busy = Busy(0.0);
+        let found = bulk(&mut busy, &[128], &mut |_| {}).unwrap();
+        assert_eq!(busy.0, 1e9 * f64::from(2 + 64 + 128));
+        assert!(found.is_cut_short);
+
+        let mut formula = Formula {
+            o_send_ns: 1_700.0,
+            o_recv_ns: 2_300.0,
+            latency_ns: 3_000.0,
+            gap_ns: 9_000.0,
+            ns_per_byte: 0.0,
+        };
+        assert!(!logp(&mut formula).unwrap().is_cut_short);
+        let json = serde_json::to_value(&found).unwrap();
+        assert_eq!(json["cut_short"], true, "{json}");
     }
 }

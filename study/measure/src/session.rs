@@ -15,9 +15,7 @@ use viaduct_provider::{
 
 use crate::error::{Doing, MeasureError, Result};
 use crate::host::Host;
-
-/// How long a side waits for the other before it gives up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+use crate::patience::PATIENCE;
 
 /// An open NIC; closed when dropped.
 #[derive(Debug)]

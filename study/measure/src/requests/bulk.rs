@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Burst, Requests, steady_interval_ns, undisturbed};
+use super::{Burst, Left, Requests, is_whole, steady_interval, undisturbed};
 use crate::error::Result;
 
 /// The result of measuring bulk messages.
@@ -15,6 +15,9 @@ pub struct Bulk {
     pub half_power_bytes: Option<f64>,
     /// The line of the round trip over the size; `None` for fewer than two sizes.
     pub round_trip_fit: Option<RoundTripFit>,
+    /// The machine was so busy otherwise that there was no time for long bursts.
+    #[serde(rename = "cut_short", skip_serializing_if = "is_whole")]
+    pub is_cut_short: bool,
 }
 
 /// Bulk messages of one size.
@@ -49,6 +52,7 @@ pub fn bulk(
     on_row: &mut dyn FnMut(usize),
 ) -> Result<Bulk> {
     let mut rows = Vec::new();
+    let mut is_cut_short = false;
     for &bytes in sizes {
         let burst = Burst {
             requests: 1,
@@ -56,17 +60,19 @@ pub fn bulk(
             delay_ns: 0,
             is_echoed: true,
         };
-        let round_trip_us = undisturbed(requests, burst)?.finished_ns / 1e3;
+        let mut left = Left::of(requests);
+        let round_trip_us = undisturbed(requests, burst, &mut left)?.finished_ns / 1e3;
         let stream = Burst {
             // Shorter bursts say nothing here.
             requests: 64,
             is_echoed: false,
             ..burst
         };
-        let interval_ns = steady_interval_ns(requests, stream, &mut |_, _| {})?;
+        let interval = steady_interval(requests, stream, &mut |_, _| {})?;
+        is_cut_short |= interval.is_cut_short;
         rows.push(BulkRow {
             bytes,
-            mbyte_s: f64::from(bytes) / interval_ns * 1e3,
+            mbyte_s: f64::from(bytes) / interval.ns * 1e3,
             round_trip_us,
         });
         on_row(rows.len());
@@ -74,6 +80,7 @@ pub fn bulk(
     Ok(Bulk {
         half_power_bytes: half_power_bytes(&rows),
         round_trip_fit: fit(&rows),
+        is_cut_short,
         rows,
     })
 }

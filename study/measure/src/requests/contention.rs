@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use viaduct_am::{Body, Carrier, Endpoint, MTU_BYTES, WORDS_MAX};
 use viaduct_statistics::LogHistogram;
 
-use super::prober::{SERVER, SINK, SMALL};
+use super::prober::{SERVER, SINK, SMALL, WAITING};
 use super::{RequestState, RequestTest};
 use crate::error::{MeasureError, Result};
 use crate::host::Host;
 use crate::origin::Origin;
+use crate::patience::Patience;
 use crate::report::{aligned, grouped, significant};
 
 /// How a server's endpoints are made and served.
@@ -213,7 +214,6 @@ pub fn contend<C: Carrier>(
     window: Duration,
     looks: u32,
 ) -> Result<ClientCounts> {
-    const PATIENCE: Duration = Duration::from_secs(10);
     const NAP: Duration = Duration::from_millis(5);
 
     let payload = [0x5a; MTU_BYTES];
@@ -224,7 +224,7 @@ pub fn contend<C: Carrier>(
     let end_ns = from_ns + window.as_nanos() as u64;
     endpoint.state_mut().latencies_from_ns = Some(from_ns);
     let mut before = None;
-    let mut moved_ns = start_ns;
+    let mut patience = Patience::default();
     let mut looked = 0;
     let now_ns = loop {
         let now_ns = host.now_ns();
@@ -260,7 +260,7 @@ pub fn contend<C: Carrier>(
         }
         endpoint.state_mut().now_ns = host.now_ns();
         if endpoint.poll() > 0 || has_sent {
-            moved_ns = now_ns;
+            patience = Patience::default();
             looked = 0;
         } else if looked < looks {
             looked += 1;
@@ -275,12 +275,7 @@ pub fn contend<C: Carrier>(
         if let Some(reason) = host.stop_reason() {
             return Err(MeasureError::Stopped { reason });
         }
-        if u128::from(now_ns - moved_ns) > PATIENCE.as_nanos() {
-            return Err(MeasureError::Stalled {
-                doing: "waiting for the reply to a request",
-                waited: PATIENCE,
-            });
-        }
+        patience.look(WAITING, now_ns)?;
     };
     let (since_ns, replies) = before.unwrap_or((start_ns, 0));
     let state = endpoint.state();

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::{Burst, Requests, SMALL_BYTES, steady_interval_ns, undisturbed};
+use super::{Burst, Left, Requests, SMALL_BYTES, is_whole, steady_interval, undisturbed};
 use crate::error::Result;
 
 /// LogP parameters of small messages, as programs see them.
@@ -20,6 +20,9 @@ pub struct LogP {
     pub gap_us: f64,
     /// From the beginning of a request until its reply is taken, microseconds.
     pub round_trip_us: f64,
+    /// The machine was so busy otherwise that there was no time for long bursts.
+    #[serde(rename = "cut_short", skip_serializing_if = "is_whole")]
+    pub is_cut_short: bool,
     /// The bursts without delay.
     #[serde(skip)]
     pub bursts: Vec<BurstPoint>,
@@ -59,26 +62,28 @@ pub fn logp(requests: &mut dyn Requests) -> Result<LogP> {
         delay_ns: 0,
         is_echoed: false,
     };
-    let one = undisturbed(requests, burst)?;
+    let mut left = Left::of(requests);
+    let one = undisturbed(requests, burst, &mut left)?;
     let mut bursts = Vec::new();
-    let gap_ns = steady_interval_ns(requests, burst, &mut |length, interval_ns| {
+    let gap = steady_interval(requests, burst, &mut |length, interval_ns| {
         bursts.push(point(length, interval_ns));
     })?;
     let delayed = Burst {
-        delay_ns: (2.0 * gap_ns).max(one.finished_ns).ceil() as u64,
+        delay_ns: (2.0 * gap.ns).max(one.finished_ns).ceil() as u64,
         ..burst
     };
     let mut delayed_bursts = Vec::new();
-    let both_ns = steady_interval_ns(requests, delayed, &mut |length, interval_ns| {
+    let both = steady_interval(requests, delayed, &mut |length, interval_ns| {
         delayed_bursts.push(point(length, interval_ns));
     })?;
-    let o_recv_ns = both_ns - one.issued_ns;
+    let o_recv_ns = both.ns - one.issued_ns;
     Ok(LogP {
         o_send_us: one.issued_ns / 1e3,
         o_recv_us: o_recv_ns / 1e3,
-        latency_us: (one.finished_ns / 2.0 - both_ns) / 1e3,
-        gap_us: gap_ns / 1e3,
+        latency_us: (one.finished_ns / 2.0 - both.ns) / 1e3,
+        gap_us: gap.ns / 1e3,
         round_trip_us: one.finished_ns / 1e3,
+        is_cut_short: gap.is_cut_short || both.is_cut_short,
         bursts,
         delayed_bursts,
         delay_us: delayed.delay_ns as f64 / 1e3,

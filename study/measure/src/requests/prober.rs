@@ -12,6 +12,7 @@ use viaduct_statistics::LogHistogram;
 use super::{Burst, Elapsed, Requests};
 use crate::error::{MeasureError, Result};
 use crate::host::Host;
+use crate::patience::Patience;
 
 /// A request whose reply has its words.
 pub(super) const SMALL: HandlerId = HandlerId::of(0);
@@ -21,6 +22,9 @@ pub(super) const SINK: HandlerId = HandlerId::of(1);
 const ECHO: HandlerId = HandlerId::of(2);
 /// Every reply.
 const ANSWER: HandlerId = HandlerId::of(0);
+
+/// What a client does that takes no reply.
+pub(super) const WAITING: &str = "waiting for the reply to a request";
 
 /// Where a server is in the translation table.
 pub(super) const SERVER: usize = 0;
@@ -92,6 +96,7 @@ pub struct Prober<'host, C: Carrier, H: Host> {
     clock_ns: f64,
     payload: Vec<u8>,
     repetitions: Option<u32>,
+    limit: Option<Duration>,
 }
 
 impl<'host, C: Carrier, H: Host> Prober<'host, C, H> {
@@ -108,7 +113,15 @@ impl<'host, C: Carrier, H: Host> Prober<'host, C, H> {
             clock_ns: clock_ns(host),
             payload: vec![0x5a; MTU_BYTES],
             repetitions,
+            limit: None,
         }
+    }
+
+    /// With so much time for the bursts of a figure: see [`Requests::limit`].
+    #[must_use]
+    pub const fn within(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
     }
 
     /// The endpoint again.
@@ -146,14 +159,13 @@ impl<'host, C: Carrier, H: Host> Prober<'host, C, H> {
 
     /// Takes replies until no more than so many requests wait for theirs.
     fn drain(&mut self, outstanding: u32) -> Result<()> {
-        const PATIENCE: Duration = Duration::from_secs(10);
         const LOOKS: u32 = 4096;
 
         let mut looks = 0_u32;
-        let mut waiting_since_ns = None;
+        let mut patience = Patience::default();
         while self.endpoint.outstanding() > outstanding {
             if self.endpoint.poll() > 0 {
-                waiting_since_ns = None;
+                patience = Patience::default();
                 continue;
             }
             self.host.relax();
@@ -164,14 +176,7 @@ impl<'host, C: Carrier, H: Host> Prober<'host, C, H> {
             if let Some(reason) = self.host.stop_reason() {
                 return Err(MeasureError::Stopped { reason });
             }
-            let now_ns = self.host.now_ns();
-            let waited = now_ns - *waiting_since_ns.get_or_insert(now_ns);
-            if u128::from(waited) > PATIENCE.as_nanos() {
-                return Err(MeasureError::Stalled {
-                    doing: "waiting for the reply to a request",
-                    waited: PATIENCE,
-                });
-            }
+            patience.look(WAITING, self.host.now_ns())?;
         }
         match self.endpoint.state().returned {
             Some(reason) => Err(MeasureError::Returned { reason }),
@@ -234,6 +239,10 @@ impl<C: Carrier, H: Host> Requests for Prober<'_, C, H> {
         const REQUESTS: u32 = 20_000;
         let usual = (REQUESTS / burst.requests).clamp(9, 2_001);
         self.repetitions.unwrap_or(usual)
+    }
+
+    fn limit(&self) -> Option<Duration> {
+        self.limit
     }
 }
 

@@ -83,8 +83,18 @@ impl LogP {
         let heads = ["us", "o send", "o recv", "latency", "gap", "round trip"];
         let rows: Vec<Vec<String>> = rows.collect();
         let text = "logp: requests of 16 bytes and their replies, in bursts of growing length\n\n";
-        text.to_owned() + &aligned(&heads, &rows) + LOGP_EXPLANATION
+        let busy: String = reports
+            .iter()
+            .filter(|report| report.figures.is_cut_short)
+            .map(|report| cut_short(&report.fabric))
+            .collect();
+        text.to_owned() + &aligned(&heads, &rows) + &busy + LOGP_EXPLANATION
     }
+}
+
+/// What a reader must know of figures that were cut short.
+fn cut_short(fabric: &str) -> String {
+    format!("\n  {fabric}: the machine was busy otherwise, and long bursts were left out\n")
 }
 
 const LOGP_EXPLANATION: &str = "\n  o send: the issue of one request. gap: the steady interval of \
@@ -108,6 +118,9 @@ impl Bulk {
             report.fabric
         );
         text.push_str(&aligned(&["bytes", "MB/s", "round trip us"], &rows));
+        if it.is_cut_short {
+            text.push_str(&cut_short(&report.fabric));
+        }
         if let Some(bytes) = it.half_power_bytes {
             text.push_str(&format!("\n  half the bandwidth: at {bytes:.0} bytes\n"));
         }
