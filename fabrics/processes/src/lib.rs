@@ -8,7 +8,8 @@
 //! - `signals`: what is sent to a process is passed on to its child; `capabilities`: what a file
 //!   gives to who runs it
 //! - `barrier`: barriers for sleepers; `deadline`: when a caller's patience ends
-//! - `lock`: locks that cost nothing while one thread uses them
+//! - `lock`: locks that cost nothing while one thread uses them; `priority`: a library's own thread
+//!   beside those of a real-time program
 
 /// Before a store that peers can see: tests kill a process here. Nothing without debug assertions.
 macro_rules! kill_point {
@@ -28,6 +29,7 @@ pub mod descriptor;
 pub mod held;
 pub mod kill_points;
 pub mod lock;
+pub mod priority;
 pub mod rendezvous;
 pub mod segment;
 pub mod signals;

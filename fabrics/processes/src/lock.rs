@@ -9,6 +9,7 @@ mod biased;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence};
+use std::time::Duration;
 
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 
@@ -38,12 +39,13 @@ pub fn light_barrier() {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// Lets time pass in a loop that waits for another thread.
+/// Lets time pass in a loop that waits for another thread. One of a lower real-time priority does
+/// not get a processor that is only offered.
 pub(crate) fn spin(turns: u32) {
-    if turns < 100 {
-        std::hint::spin_loop();
-    } else {
-        std::thread::yield_now();
+    match turns {
+        0..100 => std::hint::spin_loop(),
+        100..1000 => std::thread::yield_now(),
+        _ => std::thread::sleep(Duration::from_micros(50)),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use viaduct_processes::socket;
+use viaduct_processes::{priority, socket};
 
 use crate::engine::{self, Engine, IS_TICK_DUE, IS_TICKING};
 use crate::link::{Link, MESSAGE_BYTES, Message};
@@ -49,7 +49,24 @@ fn restore_signals(before: &libc::sigset_t) {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
 }
 
+/// Has this thread run beside a program that is real-time, or says what may come of it.
+fn run_before_the_program() {
+    let Err(error) = priority::run_before_the_program() else {
+        return;
+    };
+    let processors = rustix::thread::sched_getaffinity(None);
+    if processors.is_ok_and(|processors| processors.count() == 1) {
+        eprintln!(
+            "viaduct: the program runs at a real-time priority and on one processor, and the \
+             library's thread may not run at a higher one ({error}): peers may wait for ever while \
+             the program looks without a pause. Let it run on two processors, or raise the limit of \
+             real-time priorities (`ulimit -r`)"
+        );
+    }
+}
+
 fn run(wake: &Arc<OwnedFd>) {
+    run_before_the_program();
     let mut idle = 0;
     loop {
         let Ok(mut guard) = engine::engine() else {
