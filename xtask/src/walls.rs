@@ -89,12 +89,13 @@ const WALLS: &[Wall] = &[
             "viaduct-engine",
             "viaduct-frames",
             "viaduct-network",
+            "viaduct-operations",
             "viaduct-statistics",
             "viaduct-topology",
         ],
         external: Some(&["corosensei"]),
         reason: "costs, links and programs around the protocols: no file, clock or thread; what \
-                 slows a processor, and what others send, are the cluster's own",
+                 slows a processor, what ranks do, and what others send, are the cluster's own",
     },
     Wall {
         package: "viaduct-provider",

@@ -589,6 +589,7 @@ mod tests {
                 transfer_max_bytes: 1 << 30,
             }
             .into(),
+            interfaces: None,
             hosts: HostsConfig {
                 processes: 1,
                 adapters: crate::adapters::Adapters::ONE,

@@ -211,6 +211,9 @@ impl<P: Programs> Cluster<P> {
     ///
     /// [`RunError`] if the configuration cannot be run.
     pub fn with_programs(config: Arc<ClusterConfig>, programs: P) -> Result<Self, RunError> {
+        if config.interfaces.is_some() {
+            return Err(RunError::NoMessages);
+        }
         let topology = &*config.topology;
         // A place for each adapter, and a process's port at each.
         let host_count = topology.host_count();

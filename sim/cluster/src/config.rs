@@ -12,6 +12,7 @@ use crate::adapters::Adapters;
 use crate::background::Background;
 use crate::error::RunError;
 use crate::faults::{Detection, Fault};
+use crate::interfaces::Interfaces;
 use crate::workload::{
     Application, Interval, MessageList, MessageOperation, Pattern, SizeDistribution,
 };
@@ -27,6 +28,8 @@ pub struct ClusterConfig {
     pub switch: SwitchModel,
     /// Processor, bus and adapter of each host.
     pub host: ByHost<HostModel>,
+    /// Interfaces of another kind in place of these adapters, which carry out graphs of operations.
+    pub interfaces: Option<Arc<dyn Interfaces>>,
     /// How each host is used.
     pub hosts: HostsConfig,
     /// What the applications send.

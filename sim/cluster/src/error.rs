@@ -91,4 +91,18 @@ pub enum RunError {
     /// Messages to be answered of which their receivers do not hear.
     #[error("nobody hears of a remote write without immediate data or a remote read, to answer it")]
     NoAnswers,
+    /// Drawn traffic or a list on interfaces with endpoints.
+    #[error(
+        "interfaces with endpoints carry out graphs of operations: collectives, programs, traces"
+    )]
+    NoGraph,
+    /// What is asked of the messages of adapters, of interfaces with endpoints.
+    #[error(
+        "interfaces with endpoints tell of no single message: `viaduct why --critical-path` says \
+         what their ranks waited for, and `--trace FILE` with it when"
+    )]
+    NoMessages,
+    /// Interfaces of another kind cannot do what is asked.
+    #[error("{0}")]
+    Interfaces(String),
 }

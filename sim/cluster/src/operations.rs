@@ -26,32 +26,27 @@
 mod account;
 mod busy;
 mod causes;
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
+mod state;
 
 use viaduct_engine::Time;
-use viaduct_operations::{
-    After, Dependencies, Graph, Kind, Matching, Misfits, NAMES_MAX, Operation, OperationId, Stalled,
-};
+use viaduct_operations::{After, Kind, NAMES_MAX, Operation, OperationId, Stalled};
 
-use self::account::Rank;
-pub(crate) use self::causes::{Activity, Causes, Leg, Links, Timed};
-use crate::accounting::AROUND;
+pub use self::causes::Activity;
+pub(crate) use self::causes::{Causes, Leg, Links, Timed};
+pub use self::state::{Moments, Operations};
 use crate::adapters::AdapterChoice;
 use crate::cluster::Cluster;
-use crate::config::ClusterConfig;
 use crate::event::Event;
 use crate::host::{BlockedPost, Drawn};
 use crate::message::MessageId;
 use crate::programs::Programs;
 use crate::trace::Span;
 use crate::why::Record;
-use crate::workload::{Application, MessageOperation, Places};
+use crate::workload::MessageOperation;
 
 /// What a message is to the operation that it belongs to.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Role {
+pub enum Role {
     /// Bytes of an eager send, or a piece of them.
     Eager = 0,
     /// Of a rendezvous: whether the receiver is there.
@@ -64,7 +59,8 @@ pub(crate) enum Role {
 
 impl Role {
     /// Its name in files.
-    pub(crate) const fn name(self) -> &'static str {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Eager => "eager",
             Self::Request => "request",
@@ -76,7 +72,7 @@ impl Role {
 
 /// How a send is carried out.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Way {
+pub enum Way {
     /// By the local link, to a rank of the same host.
     Local,
     /// Its bytes are posted at once.
@@ -87,20 +83,38 @@ enum Way {
 
 /// An operation and the role of a message in it: the latter in the two highest bits.
 #[derive(Clone, Copy, Debug)]
-struct Part(u32);
+pub struct Part(u32);
 
 const ROLE_SHIFT: u32 = 30;
 
 impl Part {
-    const fn new(send: OperationId, role: Role) -> Self {
+    /// Of a send and a role.
+    #[must_use]
+    pub const fn new(send: OperationId, role: Role) -> Self {
         Self(send | (role as u32) << ROLE_SHIFT)
     }
 
-    const fn send(self) -> OperationId {
+    /// What [`Part::word`] gave.
+    #[must_use]
+    pub const fn of_word(word: u32) -> Self {
+        Self(word)
+    }
+
+    /// Both in a word.
+    #[must_use]
+    pub const fn word(self) -> u32 {
+        self.0
+    }
+
+    /// The send.
+    #[must_use]
+    pub const fn send(self) -> OperationId {
         self.0 & ((1 << ROLE_SHIFT) - 1)
     }
 
-    const fn role(self) -> Role {
+    /// The role.
+    #[must_use]
+    pub const fn role(self) -> Role {
         match self.0 >> ROLE_SHIFT {
             0 => Role::Eager,
             1 => Role::Request,
@@ -115,167 +129,6 @@ const COMES: u32 = 1 << 31;
 /// Marks the event of a rendezvous one of whose ends has registered its bytes: its sender, or with
 /// [`COMES`] its receiver.
 const REGISTERED: u32 = 1 << 30;
-
-/// How far an application is.
-#[derive(Debug)]
-pub(crate) struct Operations {
-    application: Arc<Application>,
-    places: Places,
-    dependencies: Dependencies,
-    matching: Matching,
-    /// By the number of a message.
-    parts: Vec<Part>,
-    /// What is free and has not begun.
-    free: Vec<(u32, Kind, OperationId)>,
-    is_beginning: bool,
-    /// The receive of each rendezvous whose bytes are to come.
-    cleared: BTreeMap<OperationId, OperationId>,
-    /// Pieces that are still to come, and to leave, of messages of several.
-    to_come: BTreeMap<OperationId, u32>,
-    to_leave: BTreeMap<OperationId, u32>,
-    /// When processors that handle no messages have done what they were given: by process and
-    /// processor. Empty if there are none.
-    processors: Vec<Time>,
-    ranks: Vec<Rank>,
-    /// What is still to happen, beside messages on their way.
-    going: u64,
-    ended: u64,
-    local_messages: u64,
-    /// Whether something was not begun, since no traffic is posted any more.
-    is_cut: bool,
-    misfits: Misfits,
-    /// What is kept for the critical path; only where that is asked for.
-    pub(crate) causes: Option<Causes>,
-}
-
-impl Operations {
-    /// Of what a configuration has hosts do, if that is a graph.
-    pub(crate) fn of(config: &ClusterConfig) -> Option<Box<Self>> {
-        let application = Arc::clone(config.traffic.application()?);
-        let graph = application.graph();
-        let places = Places::new(&application, &config.topology, config.run.seed);
-        let has_several = graph.processors() > 1 || config.hosts.processes > 1;
-        let processors = match has_several && config.hosts.processors.is_none() {
-            true => places.process_count() * graph.processors() as usize,
-            false => 0,
-        };
-        Some(Box::new(Self {
-            dependencies: Dependencies::new(graph),
-            matching: Matching::of(graph),
-            parts: Vec::new(),
-            free: Vec::new(),
-            is_beginning: false,
-            cleared: BTreeMap::new(),
-            to_come: BTreeMap::new(),
-            to_leave: BTreeMap::new(),
-            processors: vec![Time::ZERO; processors],
-            ranks: vec![Rank::of_processors(graph.processors()); graph.ranks() as usize],
-            going: 0,
-            ended: 0,
-            local_messages: 0,
-            is_cut: false,
-            misfits: Misfits::default(),
-            causes: None,
-            places,
-            application,
-        }))
-    }
-
-    fn graph(&self) -> &Arc<Graph> {
-        self.application.graph()
-    }
-
-    fn part(&self, number: u64) -> Option<Part> {
-        self.parts.get((number & !AROUND) as usize).copied()
-    }
-
-    /// Something of an operation has happened: what waits for it alone is free.
-    fn happened(&mut self, rank: u32, id: OperationId, what: After) {
-        let graph = self.application.graph();
-        let (free, causes) = (&mut self.free, &mut self.causes);
-        self.dependencies.happened(graph, id, what, |waiter| {
-            if let Some(causes) = causes {
-                causes.freed(waiter, id, what);
-            }
-            free.push((rank, graph.operation(waiter).kind, waiter));
-        });
-    }
-
-    fn end(&mut self, rank: u32, id: OperationId, now: Time) {
-        self.ended += 1;
-        self.ranks[rank as usize].end = now;
-        if let Some(causes) = &mut self.causes {
-            causes.ended(id, now);
-        }
-        self.happened(rank, id, After::End);
-    }
-
-    fn way(&self, send: OperationId) -> Way {
-        let graph = self.graph();
-        let operation = graph.operation(send);
-        match self.places.is_local(graph.rank_of(send), operation.peer) {
-            true => Way::Local,
-            false if self.application.is_eager(operation.amount) => Way::Eager,
-            false => Way::Rendezvous,
-        }
-    }
-
-    /// The host of a rank.
-    pub(crate) fn host_of(&self, rank: u32) -> u32 {
-        self.places.host_of(rank)
-    }
-
-    /// The critical path, if who freed whom was kept.
-    pub(crate) fn critical_path(&self) -> Option<Vec<Leg>> {
-        match &self.causes {
-            Some(Causes::Links(links)) => Some(links.path(self.graph(), |send| self.way(send))),
-            _ => None,
-        }
-    }
-
-    /// A send and a receive match, at the moment of the one or the other.
-    fn matched(&mut self, send: OperationId, receive: OperationId, is_by_message: bool) {
-        if let Some(causes) = &mut self.causes {
-            causes.matched(send, receive, is_by_message);
-        }
-    }
-
-    /// An activity begins, which the critical path may be made of.
-    fn begins(&mut self, operation: OperationId, activity: Activity, now: Time) {
-        if let Some(timed) = self.timed(operation, activity) {
-            timed.begin = now;
-        }
-    }
-
-    fn timed(&mut self, operation: OperationId, activity: Activity) -> Option<&mut Timed> {
-        self.causes.as_mut()?.timed(operation, activity)
-    }
-
-    /// One of several pieces has passed; whether it was the last. Counts are made of the number of
-    /// all pieces when the first passes.
-    fn passes(waiting: &mut BTreeMap<OperationId, u32>, send: OperationId, pieces: u32) -> bool {
-        if pieces == 1 {
-            return true;
-        }
-        let left = waiting.entry(send).or_insert(pieces);
-        *left -= 1;
-        let is_last = *left == 0;
-        if is_last {
-            waiting.remove(&send);
-        }
-        is_last
-    }
-
-    pub(crate) fn state_bytes(&self) -> usize {
-        let graph = self.graph();
-        graph.state_bytes()
-            + self.dependencies.state_bytes()
-            + self.matching.state_bytes()
-            + self.parts.capacity() * size_of::<Part>()
-            + self.ranks.iter().map(Rank::state_bytes).sum::<usize>()
-            + self.processors.capacity() * size_of::<Time>()
-    }
-}
 
 impl<P: Programs> Cluster<P> {
     /// Schedules the beginning of each rank.
@@ -299,11 +152,7 @@ impl<P: Programs> Cluster<P> {
         };
         operations.going -= 1;
         if let Some(rank) = operations.places.rank_of(process) {
-            let graph = Arc::clone(operations.graph());
-            let free = graph.of_rank(rank);
-            let free = free.filter(|id| operations.dependencies.is_free(*id));
-            let free = free.map(|id| (rank, graph.operation(id).kind, id));
-            operations.free.extend(free);
+            operations.begin(rank);
         }
         self.begin_free();
     }
@@ -359,9 +208,7 @@ impl<P: Programs> Cluster<P> {
                 let Some(operations) = &mut self.operations else {
                     return;
                 };
-                let (source, tag) = (operation.peer, operation.tag);
-                if let Some(send) = operations.matching.post(rank, source, tag, id) {
-                    operations.matched(send, id, false);
+                if let Some(send) = operations.post_receive(rank, id) {
                     self.take(send, (rank, id), false);
                 }
             }
@@ -751,10 +598,8 @@ impl<P: Programs> Cluster<P> {
         let Some(operations) = &mut self.operations else {
             return;
         };
-        let source = operations.graph().rank_of(send);
-        let Operation { peer, tag, .. } = operations.graph().operation(send);
-        if let Some(receive) = operations.matching.arrive(peer, source, tag, send) {
-            operations.matched(send, receive, true);
+        let peer = operations.graph().operation(send).peer;
+        if let Some(receive) = operations.arrive(send) {
             self.take(send, (peer, receive), true);
         }
     }
@@ -809,10 +654,7 @@ impl<P: Programs> Cluster<P> {
 
     /// What has not ended although nothing can happen any more, if anything.
     pub(crate) fn stalled(&self) -> Option<Stalled> {
-        let operations = self.operations.as_deref().filter(|it| !it.is_cut)?;
-        let graph = operations.graph();
-        let left = graph.len() as u64 - operations.ended;
         let is_over = self.is_application_over();
-        Stalled::of(graph, &operations.matching, left).filter(|_| is_over)
+        self.operations.as_deref().filter(|_| is_over)?.stalled()
     }
 }

@@ -73,6 +73,23 @@ pub struct RunResult {
     pub warnings: Vec<Warning>,
     /// The result of the application that the hosts carried out, if there was one.
     pub application: Option<ApplicationResult>,
+    /// What happened on interfaces with endpoints, if hosts have such.
+    pub interfaces: Option<InterfaceCounts>,
+}
+
+/// How often what happened on interfaces with endpoints, and on the processors beside them.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct InterfaceCounts {
+    /// Endpoints moved into a frame.
+    pub remaps: u64,
+    /// Messages refused for the time being.
+    pub refusals: u64,
+    /// Messages sent again.
+    pub retransmissions: u64,
+    /// Processors given from one process to another.
+    pub switches: u64,
+    /// Processes that blocked while they waited.
+    pub blocks: u64,
 }
 
 /// The result of a graph of operations.

@@ -12,6 +12,7 @@ use crate::config::ClusterConfig;
 use crate::error::RunError;
 use crate::faults::Fault;
 use crate::host::{AlignedNic, Buffers, Engines, Processor};
+use crate::interfaces;
 use crate::interval::{Measured, half_width};
 use crate::levels;
 use crate::programs::Programs;
@@ -43,6 +44,10 @@ pub fn run(
     config: &ClusterConfig,
     control: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<RunResult, RunError> {
+    if let Some(interfaces) = &config.interfaces {
+        let (_, result) = interfaces::run(&**interfaces, config, None, control)?;
+        return Ok(result);
+    }
     let mut cluster = Cluster::new(config)?;
     let ended = cluster.run(control);
     Ok(cluster.result(ended))
@@ -112,6 +117,7 @@ impl<P: Programs> Cluster<P> {
             warnings,
             has_unasked_drops,
             application,
+            interfaces: None,
         }
     }
 
@@ -547,7 +553,7 @@ fn steadiness_warning(config: &ClusterConfig, warmup_needed: Time, overloaded: b
     }
 }
 
-fn classes(rows: &[LinkRow]) -> Vec<LinkClassUse> {
+pub(crate) fn classes(rows: &[LinkRow]) -> Vec<LinkClassUse> {
     const CLASSES: [LinkClass; 5] = [
         LinkClass::Mesh,
         LinkClass::TreeUp,

@@ -22,6 +22,16 @@ pub struct BusModel {
 }
 
 impl BusModel {
+    /// It costs nothing.
+    pub const FREE: Self = Self {
+        rate: Rate::INFINITE,
+        burst_bytes: 0,
+        burst_overhead: Time::ZERO,
+        programmed_write: Time::ZERO,
+        read: Time::ZERO,
+        write: Time::ZERO,
+    };
+
     /// Whether data crosses it in no time. Short transactions of such a bus cost nothing either.
     #[inline]
     #[must_use]

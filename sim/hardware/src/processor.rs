@@ -45,6 +45,15 @@ pub enum Notice {
 }
 
 impl ProcessorModel {
+    /// It costs nothing.
+    pub const FREE: Self = Self {
+        post: Time::ZERO,
+        reap: Time::ZERO,
+        polling_delay: Time::ZERO,
+        interrupt: Time::ZERO,
+        wake_up: Time::ZERO,
+    };
+
     /// How a program that waits in this way hears of a completion.
     #[must_use]
     pub const fn notice(&self, completion: Completion) -> Notice {

@@ -24,6 +24,7 @@ use crate::ledger::Ledger;
 use crate::load::{Flight, HeldLinks, Links, Load};
 use crate::messages::Messages;
 use crate::program::{Program, Setup};
+use crate::ranks::Ranks;
 
 /// Payloads up to this stay in the endpoint's frame; longer ones cross the host's bus by DMA.
 pub(crate) const SHORT_BYTES: u32 = 64;
@@ -60,6 +61,10 @@ pub(crate) enum Event {
     PartCame(u32, u16, u8),
     /// It is in the host's memory.
     PartWritten(u32, u8),
+    /// Ranks of an application begin.
+    RanksBegin,
+    /// Something of an operation is over that took no processor of its host.
+    OfRank(u32),
 }
 
 /// A message, until its sender knows what became of it.
@@ -192,9 +197,12 @@ impl Node {
 
     /// Has an endpoint in a frame before anything begins: without a transport a message for one
     /// that is in none would be lost.
-    pub(crate) fn settle_endpoint(&mut self, endpoint: Endpoint) {
+    /// `has_rounds` where its driver works in rounds, as one that looks now and then.
+    fn settle_endpoint(&mut self, endpoint: Endpoint, has_rounds: bool) {
         let _ = self.driver.write(endpoint);
-        self.driver.begin_round();
+        if has_rounds {
+            self.driver.begin_round();
+        }
         while let Some(news) = self.driver.poll(&mut self.random) {
             let News::Say(word) = news else { continue };
             let Ok(Task::Upload(_, frame)) = self.side.hear(word) else {
@@ -291,6 +299,8 @@ pub struct Cluster<N = HeldLinks> {
     pub(crate) ledger: Option<Box<Ledger>>,
     /// What programs from outside say to each other, if there are such.
     pub(crate) exchange: Option<Box<Exchange>>,
+    /// Ranks of an application, if hosts have such.
+    pub(crate) ranks: Option<Box<Ranks>>,
     /// What interfaces counted whose hosts rebooted.
     pub(crate) past: Totals,
     /// Messages that may still be under way though their senders gave them up: records that stay.
@@ -352,6 +362,7 @@ impl<N: Links> Cluster<N> {
             patient: 0,
             ledger: loses.then(Box::default),
             exchange: None,
+            ranks: None,
             past: Totals::default(),
             in_doubt: 0,
             nodes: Vec::new(),
@@ -543,6 +554,8 @@ impl<N: Links> Cluster<N> {
                 self.patient -= 1;
                 self.kick_host(host, now);
             }
+            Event::RanksBegin => self.begin_ranks(now),
+            Event::OfRank(word) => self.rank_is_due(word, now),
             Event::TransferBegins(_)
             | Event::TransferGoesOn(_)
             | Event::PartCame(..)
@@ -571,6 +584,8 @@ impl<N: Links> Cluster<N> {
                 Event::Stops(..)
                 | Event::Boots(_)
                 | Event::Enquires(_)
+                | Event::RanksBegin
+                | Event::OfRank(_)
                 | Event::TransferBegins(_)
                 | Event::TransferGoesOn(_),
             ) => {
@@ -609,9 +624,15 @@ impl<N: Links> Cluster<N> {
         debug_assert!(heard.is_ok());
         node.endpoints.push(EndpointState::default());
         if node.transport.is_none() {
-            node.settle_endpoint(endpoint);
+            self.settle_endpoint(host, endpoint);
         }
         endpoint
+    }
+
+    /// Has an endpoint in a frame before anything begins.
+    pub(crate) fn settle_endpoint(&mut self, host: u32, endpoint: Endpoint) {
+        let has_rounds = self.config.host.remap_period > Time::ZERO;
+        self.nodes[host as usize].settle_endpoint(endpoint, has_rounds);
     }
 
     /// The driver reads a word of the interface.

@@ -177,6 +177,9 @@ impl From<TopologyError> for NetworkError {
     }
 }
 
+/// The slowest processor of an interface, in Hz: below, times have no place in 64 bits.
+const CLOCK_HZ_MIN: f64 = 1e3;
+
 /// Hosts of a network from a file of which each pair is looked at for a way, at most.
 const PAIRS_HOSTS_MAX: u32 = 1024;
 
@@ -295,6 +298,22 @@ impl Config {
             watches_links: false,
             seed: 1,
         }
+    }
+
+    /// Whether its numbers can be.
+    ///
+    /// # Errors
+    ///
+    /// The first that cannot.
+    pub fn check_numbers(&self) -> Result<(), &'static str> {
+        if self.firmware.clock_hz < CLOCK_HZ_MIN {
+            return Err("`clock` in [interface] is below 1 kHz");
+        }
+        let transport = self.transport;
+        if transport.is_some_and(|transport| transport.timeout_min == Time::ZERO) {
+            return Err("`timeout_min` in [transport] is 0 s: an answer would be overdue at once");
+        }
+        Ok(())
     }
 
     /// Whether its faults can be.

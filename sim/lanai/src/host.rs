@@ -159,6 +159,10 @@ impl<N: Links> Cluster<N> {
             self.returned_to_program(host, &message, reason, may_have_arrived, at);
             return;
         }
+        if let Some(ranks) = &mut self.ranks {
+            ranks.message_returned(message.entry.is_reply);
+            return;
+        }
         if message.entry.is_reply {
             return;
         }

@@ -24,6 +24,8 @@
 //!
 //! - fault: links that are down, reboot; book of requests and how they ended: `Fault`; `Ledger`,
 //!   `Ends` (`faults.rs`, `ledger.rs`; `reboot.rs`)
+//! - rank of an application, a process of its own: `Ranks` (`ranks.rs`); a cluster's interfaces:
+//!   `Endpoints` (`interfaces.rs`)
 //! - processor that processes share: slice, quantum, raised; wait in two phases: `Processor`,
 //!   `Scheduler`, `Wait` (`processor.rs`, `timesharing.rs`; `process.rs`)
 #![forbid(unsafe_code)]
@@ -36,12 +38,14 @@ mod exchange;
 mod faults;
 mod firmware;
 mod host;
+mod interfaces;
 mod ledger;
 mod load;
 mod messages;
 mod process;
 mod processor;
 mod program;
+mod ranks;
 mod reboot;
 mod station;
 mod timesharing;
@@ -50,6 +54,7 @@ mod work;
 pub use cluster::{Cluster, LinkLoad, Totals};
 pub use config::{Config, Firmware, Host, LinkModel, Network, NetworkError, Wiring};
 pub use faults::{BOOTS_MAX, Fault, FaultError};
+pub use interfaces::{Endpoints, MESSAGE_BYTES_MAX};
 pub use ledger::Ends;
 pub use load::{FairLinks, Flight, HeldLinks, Links};
 pub use program::{

@@ -1,11 +1,11 @@
-//! A process of a bulk-synchronous parallel program: it computes, then exchanges requests with
-//! others, round by round.
+//! A process of a parallel program: one that computes, then exchanges requests with others, round
+//! by round, or a rank of an application.
 
 use viaduct_engine::{Stream, Time};
 use viaduct_frames::Endpoint;
 
-use crate::cluster::{EndpointState, Entry, Message};
-use crate::config::Host;
+use crate::cluster::{Entry, Message};
+use crate::ranks::{Ranks, View};
 
 /// What a process does next.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,59 @@ pub(crate) struct Partner {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Process {
+pub(crate) enum Process {
+    Rounds(Rounds),
+    /// A rank with its endpoint: what it does stands in [`Ranks`].
+    Rank(u32, Endpoint),
+}
+
+impl Process {
+    pub(crate) const fn endpoint(&self) -> Endpoint {
+        match self {
+            Self::Rounds(rounds) => rounds.endpoint,
+            Self::Rank(_, endpoint) => *endpoint,
+        }
+    }
+
+    pub(crate) fn message_came(&mut self, now: Time, ranks: Option<&mut Ranks>) {
+        match (self, ranks) {
+            (Self::Rounds(rounds), _) => rounds.arrived += 1,
+            (Self::Rank(rank, _), Some(ranks)) => ranks.message_came(*rank, now),
+            (Self::Rank(..), None) => {}
+        }
+    }
+
+    /// It has computed up to now, for a span.
+    pub(crate) fn computed(&mut self, span: Time, now: Time, ranks: Option<&mut Ranks>) {
+        match (self, ranks) {
+            (Self::Rounds(rounds), _) => rounds.left -= span,
+            (Self::Rank(rank, _), Some(ranks)) => ranks.computed(*rank, span, now),
+            (Self::Rank(..), None) => {}
+        }
+    }
+
+    /// Whether it has anything to do but wait; `has_room` says of its send queue.
+    pub(crate) fn can_act(&self, has_room: bool, ranks: Option<&Ranks>) -> bool {
+        match (self, ranks) {
+            (Self::Rounds(rounds), _) => rounds.can_act(has_room),
+            (Self::Rank(rank, _), Some(ranks)) => ranks.can_act(*rank, has_room),
+            (Self::Rank(..), None) => false,
+        }
+    }
+
+    /// What it does next. A process looks at its queue only between computing and computing.
+    pub(crate) fn act(&mut self, host: u32, view: View<'_>, ranks: Option<&mut Ranks>) -> Act {
+        match (self, ranks) {
+            (Self::Rounds(rounds), _) => rounds.act(host, view),
+            (Self::Rank(rank, _), Some(ranks)) => ranks.act(*rank, view),
+            (Self::Rank(..), None) => Act::Over,
+        }
+    }
+}
+
+/// It computes, then exchanges requests with its partners, so often.
+#[derive(Clone, Debug)]
+pub(crate) struct Rounds {
     endpoint: Endpoint,
     partners: Vec<Partner>,
     grain: Grain,
@@ -62,7 +114,7 @@ pub(crate) struct Process {
     arrived: u32,
 }
 
-impl Process {
+impl Rounds {
     pub(crate) fn new(
         endpoint: Endpoint,
         partners: Vec<Partner>,
@@ -84,20 +136,7 @@ impl Process {
         }
     }
 
-    pub(crate) const fn endpoint(&self) -> Endpoint {
-        self.endpoint
-    }
-
-    pub(crate) fn message_came(&mut self) {
-        self.arrived += 1;
-    }
-
-    pub(crate) fn computed(&mut self, span: Time) {
-        self.left -= span;
-    }
-
-    /// Whether it has anything to do but wait; `has_room` says of its send queue.
-    pub(crate) fn can_act(&self, has_room: bool) -> bool {
+    fn can_act(&self, has_room: bool) -> bool {
         self.left > Time::ZERO
             || self.is_round_over()
             || has_room && (self.arrived > 0 || self.posted < self.partners.len())
@@ -110,16 +149,15 @@ impl Process {
             && self.partners.iter().all(|it| it.taken >= self.round)
     }
 
-    /// What it does next. A process looks at its queue only between computing and computing.
-    pub(crate) fn act(
-        &mut self,
-        host: u32,
-        state: &mut EndpointState,
-        queue_entries: usize,
-        now: Time,
-        costs: &Host,
-        is_in_frame: bool,
-    ) -> Act {
+    fn act(&mut self, host: u32, view: View<'_>) -> Act {
+        let View {
+            endpoint: state,
+            entries,
+            now,
+            costs,
+            is_in_frame,
+            ..
+        } = view;
         if self.left > Time::ZERO {
             return Act::Compute(self.left);
         }
@@ -136,7 +174,7 @@ impl Process {
             }
         }
         // A message of any kind may have to be answered.
-        if state.send_queue.len() >= queue_entries {
+        if state.send_queue.len() >= entries {
             return Act::Wait;
         }
         if self.arrived > 0

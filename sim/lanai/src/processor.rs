@@ -19,6 +19,7 @@ use crate::cluster::{Cluster, Message, is_in_frame};
 use crate::load::Links;
 use crate::process::{Act, Process};
 use crate::program::Program;
+use crate::ranks::{Ranks, View};
 use crate::timesharing::{Phases, Scheduler, Wait};
 
 /// What the processor does until some time.
@@ -132,14 +133,14 @@ impl Processor {
         }
     }
 
-    /// Accounts for what a process did of its slice.
-    fn charge(&mut self, kind: Kind, span: Time) {
+    /// Accounts for what a process did of its slice, up to now.
+    fn charge(&mut self, kind: Kind, span: Time, now: Time, ranks: Option<&mut Ranks>) {
         let Some(index) = self.running else { return };
         let running = &mut self.processes[index];
         running.quantum_left = running.quantum_left.saturating_sub(span);
         match kind {
             Kind::Compute => {
-                running.process.computed(span);
+                running.process.computed(span, now, ranks);
                 running.spun = Time::ZERO;
                 self.spent.computing += span;
             }
@@ -188,16 +189,16 @@ impl Processor {
     }
 
     /// A message for a process is in its queue. Whether that wakes it.
-    fn notice(&mut self, endpoint: Endpoint) -> bool {
+    fn notice(&mut self, endpoint: Endpoint, now: Time, ranks: Option<&mut Ranks>) -> bool {
         let of = |it: &Scheduled| it.process.endpoint() == endpoint;
         let Some(index) = self.processes.iter().position(of) else {
             return false;
         };
         let it = &mut self.processes[index];
-        it.process.message_came();
+        it.process.message_came(now, ranks);
         it.place == Place::Blocked && {
             self.wake(index);
-            true
+            self.scheduler.wait != Wait::Leave
         }
     }
 
@@ -206,7 +207,9 @@ impl Processor {
         it.place = Place::Ready;
         it.is_raised = true;
         it.quantum_left = self.scheduler.quantum;
-        it.spun = Time::ZERO;
+        if self.scheduler.wait != Wait::Leave {
+            it.spun = Time::ZERO;
+        }
         self.raised.push_back(index);
     }
 }
@@ -248,10 +251,10 @@ impl<N: Links> Cluster<N> {
 
     /// A message is in a queue of a process.
     pub(crate) fn notice(&mut self, host: u32, endpoint: Endpoint, now: Time) {
-        let Some(processor) = self.processor(host) else {
+        let Program::Processes(processor) = &mut self.nodes[host as usize].program else {
             return;
         };
-        if processor.notice(endpoint) {
+        if processor.notice(endpoint, now, self.ranks.as_deref_mut()) {
             let span = self.config.host.interrupt;
             self.interrupt_processes(host, now, span);
         }
@@ -268,7 +271,8 @@ impl<N: Links> Cluster<N> {
         for index in 0..processor.processes.len() {
             let it = &processor.processes[index];
             let queue = &node.endpoints[it.process.endpoint().index()].send_queue;
-            if it.place == Place::Blocked && it.process.can_act(queue.len() < entries) {
+            let has_room = queue.len() < entries;
+            if it.place == Place::Blocked && it.process.can_act(has_room, self.ranks.as_deref()) {
                 processor.wake(index);
             }
         }
@@ -281,7 +285,7 @@ impl<N: Links> Cluster<N> {
         };
         let running = &processor.processes[index];
         let queue = &node.endpoints[running.process.endpoint().index()].send_queue;
-        let has_news = running.process.can_act(queue.len() < entries);
+        let has_news = (running.process).can_act(queue.len() < entries, self.ranks.as_deref());
         let is_taken = !running.is_raised && !processor.raised.is_empty();
         let is_cut = match slice.kind {
             Kind::Spin => has_news || is_taken,
@@ -292,7 +296,8 @@ impl<N: Links> Cluster<N> {
             let left = slice
                 .ends_at
                 .saturating_sub(processor.kernel_until.max(now));
-            processor.charge(slice.kind, slice.span - left.min(slice.span));
+            let span = slice.span - left.min(slice.span);
+            processor.charge(slice.kind, span, now, self.ranks.as_deref_mut());
             processor.slice = None;
             self.queue.withdraw(Wake::Slice(host));
             self.dispatch(host, now);
@@ -309,7 +314,7 @@ impl<N: Links> Cluster<N> {
         let Some(slice) = processor.slice.take() else {
             return;
         };
-        processor.charge(slice.kind, slice.span);
+        processor.charge(slice.kind, slice.span, now, self.ranks.as_deref_mut());
         if slice.kind == Kind::Block
             && let Some(index) = processor.running
         {
@@ -317,7 +322,7 @@ impl<N: Links> Cluster<N> {
             it.spun = Time::ZERO;
             let queue = &node.endpoints[it.process.endpoint().index()].send_queue;
             // What came meanwhile keeps it from sleeping.
-            if !it.process.can_act(queue.len() < entries) {
+            if !(it.process).can_act(queue.len() < entries, self.ranks.as_deref()) {
                 it.place = Place::Blocked;
                 processor.spent.blocks += 1;
                 processor.running = None;
@@ -330,12 +335,32 @@ impl<N: Links> Cluster<N> {
                 self.interrupt_processes(host, now, fault);
             }
         }
+        if slice.kind == Kind::Message {
+            self.rank_is_done(host, now);
+        }
         self.dispatch(host, now);
+    }
+
+    /// The processor has ended what it did for the messages of the process that runs.
+    fn rank_is_done(&mut self, host: u32, now: Time) {
+        if let Some(ranks) = &mut self.ranks
+            && let Program::Processes(processor) = &self.nodes[host as usize].program
+            && let Some(running) = processor.running
+            && let Process::Rank(rank, _) = processor.processes[running].process
+        {
+            ranks.done(rank, now);
+        }
     }
 
     /// Has the processor begin what is next.
     fn dispatch(&mut self, host: u32, now: Time) {
+        self.begin_next(host, now);
+        self.schedule_ranks();
+    }
+
+    fn begin_next(&mut self, host: u32, now: Time) {
         let costs = self.config.host;
+        let pace = self.pace(host, now);
         let entries = self.config.queue_entries as usize;
         let node = &mut self.nodes[host as usize];
         let Program::Processes(processor) = &mut node.program else {
@@ -345,13 +370,15 @@ impl<N: Links> Cluster<N> {
             let Some(index) = processor.choose(now) else {
                 return;
             };
-            if processor.last != Some(index) {
+            let takes_time = processor.scheduler.switch > Time::ZERO;
+            if takes_time && processor.last != Some(index) {
                 let is_first = processor.last.replace(index).is_none();
                 if !is_first {
                     processor.spent.switches += 1;
                     break (Kind::Switch, processor.scheduler.switch, None);
                 }
             }
+            let is_alone = processor.raised.is_empty() && processor.ordinary.is_empty();
             let Scheduled {
                 process,
                 quantum_left,
@@ -361,12 +388,32 @@ impl<N: Links> Cluster<N> {
             } = &mut processor.processes[index];
             let is_in_frame = is_in_frame(&node.driver, process.endpoint());
             let state = &mut node.endpoints[process.endpoint().index()];
-            match process.act(host, state, entries, now, &costs, is_in_frame) {
+            let view = View {
+                endpoint: state,
+                entries,
+                now,
+                costs: &costs,
+                pace,
+                is_in_frame,
+                has_looked: *spun > Time::ZERO,
+            };
+            match process.act(host, view, self.ranks.as_deref_mut()) {
                 Act::Message(span, posts) => break (Kind::Message, span, posts),
                 Act::Compute(left) => break (Kind::Compute, left.min(*quantum_left), None),
                 Act::Wait => {
                     let spin_left = match processor.scheduler.wait {
+                        // Nobody else wants the processor: a rank looks until something comes.
+                        Wait::Spin if is_alone && self.ranks.is_some() => {
+                            *spun = (*spun).max(Time::from_picoseconds(1));
+                            return;
+                        }
                         Wait::Spin => *quantum_left,
+                        Wait::Leave => {
+                            *spun = Time::from_picoseconds(1);
+                            *place = Place::Blocked;
+                            processor.running = None;
+                            continue;
+                        }
                         Wait::Block => Time::ZERO,
                         Wait::TwoPhase(spin) => spin.saturating_sub(*spun),
                     };

@@ -9,7 +9,7 @@ use viaduct_frames::residency::Stall;
 use crate::cluster::{Cluster, Totals, entity};
 use crate::config::{Config, LinkModel};
 use crate::load::{FairLinks, HeldLinks, Links};
-use crate::process::{Grain, Partner, Process};
+use crate::process::{Grain, Partner, Process, Rounds};
 use crate::processor::{Processor, Spent};
 use crate::program::Program;
 
@@ -26,6 +26,9 @@ pub enum Wait {
     Block,
     /// It looks for so long, then blocks.
     TwoPhase(Time),
+    /// It leaves the processor to others, and takes it again, at no cost: that works for messages
+    /// alone.
+    Leave,
 }
 
 /// When the schedulers of the hosts begin.
@@ -227,7 +230,7 @@ fn start<N: Links>(cluster: &mut Cluster<N>, scheduler: Scheduler, programs: &[P
                 let endpoint = cluster.create_endpoint(host);
                 // What is measured begins when the endpoints are in frames, as many as there are.
                 if endpoint.index() < usize::from(cluster.config.frames) {
-                    cluster.nodes[host as usize].settle_endpoint(endpoint);
+                    cluster.settle_endpoint(host, endpoint);
                 }
                 endpoint
             });
@@ -261,19 +264,34 @@ fn start<N: Links>(cluster: &mut Cluster<N>, scheduler: Scheduler, programs: &[P
                 }),
             };
             let endpoint = endpoints[host as usize][index];
-            processes.push(Process::new(
+            processes.push(Process::Rounds(Rounds::new(
                 endpoint,
                 partners.collect(),
                 grain,
                 workload.bytes,
                 workload.rounds,
-            ));
+            )));
         }
+        cluster.share_processor(host, scheduler, processes);
+    }
+    for host in 0..hosts {
+        cluster.look(host, Time::ZERO);
+    }
+}
+
+impl<N: Links> Cluster<N> {
+    /// Has processes share the processor of a host; none does anything before it looks.
+    pub(crate) fn share_processor(
+        &mut self,
+        host: u32,
+        scheduler: Scheduler,
+        processes: Vec<Process>,
+    ) {
         let mut line: VecDeque<usize> = (0..processes.len()).collect();
         let mut first_quantum = scheduler.quantum;
         if scheduler.phases == Phases::Random {
             let mut random = Stream::new(StreamKey {
-                seed,
+                seed: self.config.seed,
                 purpose: PHASE,
                 entity: u64::from(host),
             });
@@ -284,15 +302,10 @@ fn start<N: Links>(cluster: &mut Cluster<N>, scheduler: Scheduler, programs: &[P
             first_quantum -= Time::from_picoseconds(gone);
         }
         let processor = Processor::new(scheduler, processes, line, first_quantum);
-        cluster.nodes[host as usize].program = Program::Processes(Box::new(processor));
+        self.nodes[host as usize].program = Program::Processes(Box::new(processor));
     }
-    for host in 0..hosts {
-        cluster.look(host, Time::ZERO);
-    }
-}
 
-impl<N: Links> Cluster<N> {
-    fn processors(&self) -> impl Iterator<Item = &Processor> {
+    pub(crate) fn processors(&self) -> impl Iterator<Item = &Processor> {
         let nodes = self.nodes.iter();
         nodes.filter_map(|node| match &node.program {
             Program::Processes(processor) => Some(&**processor),

@@ -189,6 +189,7 @@ impl From<SimulationConfig> for ClusterConfig {
             links: config.links,
             switch: config.switch,
             host: config.host,
+            interfaces: None,
             hosts: HostsConfig {
                 adapters: config.adapters,
                 processors: config.processors,

@@ -72,6 +72,8 @@ impl RunRecord {
 
 /// The key that says between how many ranks a program runs.
 pub(crate) const RANKS: &str = "traffic.ranks";
+/// That of how many programs run side by side.
+pub(crate) const COPIES: &str = "traffic.copies";
 
 /// What is published for a cell of which nobody asks.
 static NOTHING: Published = Published {
@@ -139,16 +141,32 @@ impl<'a> CellRecord<'a> {
 
     /// How many times as fast all operations are as between one rank, with all else the same.
     pub(crate) fn speed_up(&self, cells: &[CellRecord<'_>]) -> Option<f64> {
-        let is_alone = |other: &&CellRecord<'_>| {
+        let own = self.makespan_us()?;
+        let alone = self.with_one(cells, RANKS)?.makespan_us()?;
+        (own > 0.0).then(|| alone / own)
+    }
+
+    /// How many times as long all operations take as those of one copy alone, with all else the
+    /// same.
+    pub(crate) fn slow_down(&self, cells: &[CellRecord<'_>]) -> Option<f64> {
+        let own = self.makespan_us()?;
+        let alone = self.with_one(cells, COPIES)?.makespan_us()?;
+        (alone > 0.0).then(|| own / alone)
+    }
+
+    fn makespan_us(&self) -> Option<f64> {
+        self.application(|it| it.makespan_us)
+    }
+
+    /// The one of cells that differs from this one in a key alone, which is 1 there.
+    fn with_one<'b>(&self, cells: &'b [CellRecord<'_>], key: &str) -> Option<&'b CellRecord<'b>> {
+        let is_it = |other: &&CellRecord<'_>| {
             let mut pairs = other.set.iter().zip(self.set);
-            let is_alone = |(key, value): &(String, String)| key == RANKS && value == "1";
-            other.set.iter().any(is_alone) && pairs.all(|(one, two)| one.0 == RANKS || one == two)
+            let mut set = other.set.iter();
+            set.any(|(its, value)| its == key && value == "1")
+                && pairs.all(|(one, two)| one.0 == key || one == two)
         };
-        let makespan = |cell: &CellRecord<'_>| cell.application(|it| it.makespan_us);
-        let alone = makespan(cells.iter().find(is_alone)?)?;
-        makespan(self)
-            .filter(|own| *own > 0.0)
-            .map(|own| alone / own)
+        cells.iter().find(is_it)
     }
 
     /// The mean of a number of the application that its runs carried out, if they did.

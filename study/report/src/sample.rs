@@ -105,6 +105,7 @@ pub(crate) fn summary() -> Summary {
         peak_rss_bytes: Some(18_350_080),
         state_bytes: 2_097_152,
         application: None,
+        interfaces: None,
         warnings: vec![WarningSummary {
             text: "the deepest send queue held 7 messages".to_owned(),
             help: Some("raise `hosts.send_buffers`".to_owned()),
@@ -262,6 +263,7 @@ pub(crate) fn result() -> RunResult {
         events_pending_max: 10,
         state_bytes: 4096,
         violations: Vec::new(),
+        interfaces: None,
         application: Some(application()),
         warnings: vec![Warning {
             text: "text".to_owned(),

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::result::{
-    ApplicationResult, Ended, Latency, RankRow, ResourceUse, RunResult, SteadyState,
+    ApplicationResult, Ended, InterfaceCounts, Latency, RankRow, ResourceUse, RunResult,
+    SteadyState,
 };
 use viaduct_cluster::workload::is_of_application;
 use viaduct_engine::Time;
@@ -110,6 +111,9 @@ pub struct Summary {
     /// The result of a graph of operations, if the hosts carried one out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<ApplicationSummary>,
+    /// What happened on interfaces with endpoints, if hosts have such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interfaces: Option<InterfaceSummary>,
     /// What the user should know.
     pub warnings: Vec<WarningSummary>,
     /// Checks of the run on itself that failed.
@@ -238,6 +242,33 @@ pub struct ApplicationSummary {
     /// Where ranks are of several jobs, between which no message goes: each of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobSummary>,
+}
+
+/// How often what happened on interfaces with endpoints, and on the processors beside them.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct InterfaceSummary {
+    /// Endpoints moved into a frame.
+    pub remaps: u64,
+    /// Messages refused for the time being.
+    pub refusals: u64,
+    /// Messages sent again.
+    pub retransmissions: u64,
+    /// Processors given from one process to another.
+    pub switches: u64,
+    /// Processes that blocked while they waited.
+    pub blocks: u64,
+}
+
+impl From<InterfaceCounts> for InterfaceSummary {
+    fn from(counts: InterfaceCounts) -> Self {
+        Self {
+            remaps: counts.remaps,
+            refusals: counts.refusals,
+            retransmissions: counts.retransmissions,
+            switches: counts.switches,
+            blocks: counts.blocks,
+        }
+    }
 }
 
 /// Most jobs of a run that are told of.
@@ -385,7 +416,11 @@ impl Summary {
             digest: format!("{:016x}", result.digest),
             hosts: u64::from(config.host_count()),
             switches: u64::from(config.topology.switch_count()),
-            level: config.links.sharing.name().to_owned(),
+            level: match &config.interfaces {
+                Some(interfaces) => interfaces.level(config),
+                None => config.links.sharing.name(),
+            }
+            .to_owned(),
             simulated_s: seconds(result.simulated.picoseconds()),
             warmup_s: seconds(config.run.warmup.picoseconds()),
             ended: ended_word(result.ended).to_owned(),
@@ -440,6 +475,7 @@ impl Summary {
                 .application
                 .as_ref()
                 .map(|application| ApplicationSummary::of(config, application)),
+            interfaces: result.interfaces.map(InterfaceSummary::from),
             warnings: result
                 .warnings
                 .iter()

@@ -1,9 +1,13 @@
-//! Adapters of the kinds that have VIs, of studies and of presets.
+//! Adapters, of studies and of presets.
 
+use viaduct_cluster::config::UNLIMITED;
+use viaduct_engine::Time;
 use viaduct_hardware::{
-    FirmwareModel, KernelModel, Mechanism, NicModel, NoticeModel, RdmaModel, RemoteWriteModel, Ways,
+    FirmwareModel, KernelModel, Mechanism, NicModel, NoticeModel, Rate, RdmaModel,
+    RemoteWriteModel, Switching, Ways,
 };
 
+use crate::endpoints::EndpointTables;
 use crate::keys::Table;
 use crate::schema::{Firmware, Kernel, MechanismKind, Nic, Rdma, RemoteWrites, Repeat, WaysKind};
 use crate::section::{Absent, AnySetting, Section, Setting};
@@ -17,16 +21,25 @@ pub(crate) enum Adapter {
     Firmware(Firmware),
     Kernel(Kernel),
     Rdma(Rdma),
+    Endpoints(EndpointTables),
 }
 
-/// The tables of all mechanisms with VIs.
-pub(crate) fn tables() -> [(MechanismKind, &'static Table); 5] {
+/// The tables of all mechanisms.
+pub(crate) fn tables() -> [(MechanismKind, &'static Table); 10] {
+    let of_endpoints = EndpointTables::tables();
+    let [endpoints, interface, host, network, transport] =
+        of_endpoints.map(|table| (MechanismKind::Endpoints, table));
     [
         (MechanismKind::Native, Nic::table()),
         (MechanismKind::RemoteWrites, RemoteWrites::table()),
         (MechanismKind::Firmware, Firmware::table()),
         (MechanismKind::Kernel, Kernel::table()),
         (MechanismKind::Rdma, Rdma::table()),
+        endpoints,
+        interface,
+        host,
+        network,
+        transport,
     ]
 }
 
@@ -38,6 +51,7 @@ impl Adapter {
             Self::Firmware(table) => table.list(),
             Self::Kernel(table) => table.list(),
             Self::Rdma(table) => table.list(),
+            Self::Endpoints(tables) => tables.list(),
         }
     }
 
@@ -49,14 +63,15 @@ impl Adapter {
         }
     }
 
-    /// The largest message that a descriptor takes.
-    pub(crate) const fn transfer_max(&self) -> &Setting<u32> {
+    /// The largest message that a descriptor takes; none where there are no descriptors.
+    pub(crate) const fn transfer_max(&self) -> Option<&Setting<u32>> {
         match self {
-            Self::Native(table) => &table.transfer_max,
-            Self::RemoteWrites(table) => &table.transfer_max,
-            Self::Firmware(table) => &table.transfer_max,
-            Self::Kernel(table) => &table.transfer_max,
-            Self::Rdma(table) => &table.transfer_max,
+            Self::Native(table) => Some(&table.transfer_max),
+            Self::RemoteWrites(table) => Some(&table.transfer_max),
+            Self::Firmware(table) => Some(&table.transfer_max),
+            Self::Kernel(table) => Some(&table.transfer_max),
+            Self::Rdma(table) => Some(&table.transfer_max),
+            Self::Endpoints(_) => None,
         }
     }
 
@@ -67,9 +82,27 @@ impl Adapter {
             Self::Firmware(table) => Mechanism::Firmware(firmware(table)?),
             Self::Kernel(table) => Mechanism::Kernel(kernel(table)?),
             Self::Rdma(table) => Mechanism::Rdma(rdma(table)?),
+            // Whoever carries messages in their place does not ask for it.
+            Self::Endpoints(_) => Mechanism::Native(FREE),
         })
     }
 }
+
+/// An adapter that costs nothing.
+const FREE: NicModel = NicModel {
+    doorbell: Time::ZERO,
+    send_descriptor: Time::ZERO,
+    translate: Time::ZERO,
+    inline_bytes: 0,
+    dma_setup: Time::ZERO,
+    moving_per_vi: UNLIMITED,
+    rate: Rate::INFINITE,
+    page_bytes: 0,
+    page_crossing: Time::ZERO,
+    forwarding: Switching::CutThrough,
+    receive_match: Time::ZERO,
+    completion: Time::ZERO,
+};
 
 fn native(nic: &Nic) -> Result<NicModel, Absent> {
     Ok(NicModel {

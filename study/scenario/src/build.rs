@@ -12,6 +12,7 @@ use viaduct_cluster::workload::{
 };
 use viaduct_engine::Time;
 use viaduct_hardware::{BusModel, Completion, Frame, HostModel, MemoryModel, ProcessorModel, Rate};
+use viaduct_lanai::MESSAGE_BYTES_MAX;
 use viaduct_network::{
     Buffers, CreditLinks, LinkConfig, Marking, Queueing, SharedMemory, Sharing, SwitchModel,
     WhenFull,
@@ -19,8 +20,10 @@ use viaduct_network::{
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_topology::{Topology, Waiting};
 
+use crate::adapter::Adapter;
 use crate::application;
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};
+use crate::endpoints;
 use crate::files::Files;
 use crate::host_groups::{self, Group};
 use crate::message_list;
@@ -84,6 +87,7 @@ fn configuration(
         links: links?,
         switch: switch(&settings.switches)?,
         host: host?,
+        interfaces: endpoints::interfaces(settings)?,
         hosts: hosts?,
         traffic: traffic?,
         // They name links and hosts: `Disturbances` reads them when the network is there.
@@ -166,6 +170,14 @@ fn complete(settings: &mut Settings, diagnostics: &mut Diagnostics) {
     );
     if is_application {
         complete_application(settings);
+    }
+    // Copies that take turns are on the same hosts.
+    let processes = &mut settings.hosts.processes;
+    if settings.scheduling.is_some()
+        && !processes.is_given()
+        && let Some(copies) = settings.traffic.copies.known()
+    {
+        processes.follow(Some(copies));
     }
     let until = &mut settings.run.until;
     if !until.is_given() && !until.is_wrong() {
@@ -297,14 +309,27 @@ fn switch(switches: &Switches) -> Result<SwitchModel, Absent> {
 /// Hosts of some hardware, whose applications wait in the way that is chosen.
 pub(crate) fn host(hardware: &Hardware, chosen: CompletionKind) -> Result<HostModel, Absent> {
     let name = hardware.model.name.known();
+    let has_vis = !matches!(hardware.adapter, Adapter::Endpoints(_));
     Ok(HostModel {
         name: name.unwrap_or_else(|| "unnamed".to_owned()),
-        processor: processor(&hardware.cpu)?,
-        completion: completion(&hardware.cpu, chosen)?,
+        processor: match has_vis {
+            true => processor(&hardware.cpu)?,
+            false => ProcessorModel::FREE,
+        },
+        completion: match has_vis {
+            true => completion(&hardware.cpu, chosen)?,
+            false => Completion::Polling,
+        },
         memory: memory(hardware.memory.as_ref())?,
-        bus: bus(&hardware.bus)?,
+        bus: match has_vis {
+            true => bus(&hardware.bus)?,
+            false => BusModel::FREE,
+        },
         mechanism: hardware.adapter.mechanism()?,
-        transfer_max_bytes: hardware.adapter.transfer_max().get()?,
+        transfer_max_bytes: match hardware.adapter.transfer_max() {
+            Some(bytes) => bytes.get()?,
+            None => MESSAGE_BYTES_MAX,
+        },
     })
 }
 

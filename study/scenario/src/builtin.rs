@@ -81,7 +81,7 @@ pub(crate) const NETWORKS: [(&str, &str); 9] = [
 ];
 
 /// Studies: name, text.
-pub(crate) const STUDIES: [(&str, &str); 8] = [
+pub(crate) const STUDIES: [(&str, &str); 9] = [
     (
         "torus-1024",
         include_str!("../../../studies/torus-1024.toml"),
@@ -100,6 +100,10 @@ pub(crate) const STUDIES: [(&str, &str); 8] = [
         include_str!("../../../studies/bus-contention.toml"),
     ),
     ("speed-up", include_str!("../../../studies/speed-up.toml")),
+    (
+        "time-shared",
+        include_str!("../../../studies/time-shared.toml"),
+    ),
     (
         "torus-million",
         include_str!("../../../studies/torus-million.toml"),

@@ -41,6 +41,7 @@ pub(crate) fn check(
     checker.pattern(config, topologies);
     checker.operations(config);
     checker.adapter_choice(config);
+    checker.scheduling(config);
     checker.transfer_size(config);
     checker.frames(config);
     checker.registration(config);
@@ -207,15 +208,22 @@ impl Checker<'_> {
         let adapter = mechanism.known().unwrap_or(MechanismKind::Native);
         let traffic = &config.traffic;
         let is_answered = matches!(traffic.arrivals, Arrivals::PingPong);
+        let is_of_ranks = traffic.application().is_some() && config.interfaces.is_some();
+        let workload = match is_of_ranks {
+            true => Workload::Endpoints,
+            false => Workload::Traffic,
+        };
+        // What a study leaves out is not asked for.
+        let has_level = !is_of_ranks || self.settings.traffic.reliability.is_given();
         let all = MessageOperation::ALL.into_iter();
         let combinations = all
             .filter(|it| traffic.has(*it))
             .map(|operation| Combination {
-                workload: Workload::Traffic,
+                workload,
                 adapter,
                 operation,
                 is_answered,
-                level: Some(traffic.reliability),
+                level: Some(traffic.reliability).filter(|_| has_level),
                 disturbance: None,
                 // Those that do not understand each other were refused when they were read.
                 hosts: HostsKind::of(&config.host, config.hosts.adapters),
@@ -230,12 +238,28 @@ impl Checker<'_> {
             _ if refusal.reason == Refusal::FRAMES_ON_ONE_BUS.reason => {
                 self.settings.hosts.adapters.place()
             }
+            _ if config.interfaces.is_some() => self.settings.hosts.nic.place(),
             Arrivals::Listed(_) => keys.file.place(),
             Arrivals::Application(_) => keys.arrivals.place(),
             Arrivals::Open(_) | Arrivals::PingPong | Arrivals::Window(_) => keys.operation.place(),
         };
         let error = Diagnostic::error(*reason).at(place).help(*help);
         self.diagnostics.push(error);
+    }
+
+    /// A scheduler where no processor is shared, or none of the simulation's.
+    fn scheduling(&mut self, config: &ClusterConfig) {
+        let Some(table) = &self.settings.scheduling else {
+            return;
+        };
+        let label = match (&config.interfaces, config.hosts.processors) {
+            (Some(_), Some(_)) => return,
+            (Some(_), None) => "ranks have processors of their own: set hosts.processors to 1",
+            (None, _) => "ranks take turns where interfaces have endpoints: hosts.nic",
+        };
+        let error = Diagnostic::error("[hosts.scheduler] has no effect here");
+        self.diagnostics
+            .push(error.at(table.quantum.place()).label(label));
     }
 
     /// Whether messages say of themselves which adapter they take, if that is asked.
@@ -263,9 +287,12 @@ impl Checker<'_> {
     }
 
     fn transfer_size(&mut self, config: &ClusterConfig) {
+        let Some(key) = self.settings.hardware.adapter.transfer_max() else {
+            return;
+        };
+        let table = key.table.name;
         let limits = config.host.values().map(|host| host.transfer_max_bytes);
         let limit = limits.min().unwrap_or(u32::MAX);
-        let table = self.settings.hardware.adapter.transfer_max().table.name;
         let largest = config.traffic.size.max_bytes();
         if largest <= limit {
             return;

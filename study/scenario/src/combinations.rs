@@ -109,7 +109,9 @@ impl Refusal {
     /// Interfaces with endpoints, of which something is asked that VIs have.
     pub const NO_VIS: Self = Self {
         reason: "interfaces with endpoints have no VIs",
-        help: "viaduct measure logp, bulk, contention, timesharing and application are for them",
+        help: "they carry out collectives, parallel programs and graphs of files: see \
+               traffic.arrivals; viaduct measure logp, bulk, contention and timesharing are for \
+               them, too",
         refuses: |it| it.workload != Workload::Endpoints && it.adapter == MechanismKind::Endpoints,
     };
 

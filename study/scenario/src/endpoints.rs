@@ -1,21 +1,27 @@
 //! A preset of interfaces with endpoints made into the configuration of simulated ones.
 
+use std::sync::Arc;
+
+use viaduct_cluster::interfaces::Interfaces;
 use viaduct_engine::Time;
 use viaduct_frames::service::Discipline;
 use viaduct_frames::transport;
 use viaduct_hardware::Rate;
-use viaduct_lanai::{Config, Fault, Firmware, Host, LinkModel, Network, Steps, Wiring};
-use viaduct_topology::{HostId, Topology};
+use viaduct_lanai::{
+    Config, Fault, Firmware, Host, LinkModel, Network, Phases, Scheduler, Steps, Wait,
+};
 
+use crate::adapter::Adapter;
 use crate::combinations::Refusal;
+use crate::keys::Table;
 use crate::preset::{Preset, load_preset};
 use crate::programs::{self, Lacking, ProgramsError};
-use crate::schema::{Endpoints, HostSide, Interface, InterfaceNetwork, Transport};
-use crate::section::{Absent, Setting};
+use crate::schema::{
+    Endpoints, HostSide, Interface, InterfaceNetwork, PhasesKind, Transport, WaitKind,
+};
+use crate::section::{Absent, AnySetting, Section, Setting};
+use crate::settings::Settings;
 use crate::study::Study;
-
-/// The slowest processor of an interface, in Hz: below, times have no place in 64 bits.
-const CLOCK_HZ_MIN: f64 = 1e3;
 
 /// `hosts` hosts with interfaces of a preset, built in or a file.
 ///
@@ -48,19 +54,17 @@ pub fn endpoints_of(preset: &Preset, model: &str, hosts: u32) -> Result<Config, 
         let reason = format!("the preset {model}: {reason}");
         Err(ProgramsError::NoNetwork { reason })
     };
-    let config = match config_of(preset, hosts) {
+    let made = EndpointTables::of(preset);
+    let made = made.and_then(|tables| config_of(&tables, hosts).map_err(Lacking::from));
+    let config = match made {
         Ok(config) => config,
         // A preset that loads has every number.
         Err(Lacking(what)) => return refuse(&format!("a number is missing: {what}")),
     };
-    if config.firmware.clock_hz < CLOCK_HZ_MIN {
-        return refuse("`clock` in [interface] is below 1 kHz");
+    match config.check_numbers() {
+        Ok(()) => Ok(config),
+        Err(reason) => refuse(reason),
     }
-    let transport = config.transport;
-    if transport.is_some_and(|transport| transport.timeout_min == Time::ZERO) {
-        return refuse("`timeout_min` in [transport] is 0 s: an answer would be overdue at once");
-    }
-    Ok(config)
 }
 
 /// The same in the network of a study: its hosts and switches, the rates of its links, what they
@@ -107,44 +111,9 @@ pub fn endpoints_in(
         return Err(refuse(reason.to_owned()));
     }
     let config = load_endpoints(model, hosts)?;
-    let model = match read.given_sharing() {
-        Some(sharing) => LinkModel::Shared(sharing, read.config.links.switching),
-        None => LinkModel::Wormhole,
-    };
-    let of_study = read.config.clone();
-    let links = &of_study.links;
-    let bytes_s = |rate: Rate| rate.bits_per_second() / 8.0;
-    let mut config = Config {
-        wiring: Some(Wiring {
-            topology: of_study.topology,
-            host_bytes_s: bytes_s(links.host_rate),
-            switch_bytes_s: bytes_s(links.rate),
-            propagation: links.propagation,
-            host_propagation: links.host_propagation,
-            switch: of_study.switch.delay,
-            cut_through_bytes: of_study.switch.cut_through_bytes,
-            buffers: links.buffers,
-            credits: links.credits,
-        }),
-        model,
-        background: of_study.background,
-        ..config
-    };
-    let joined = config.joined();
-    let topology = joined.map_err(|error| refuse(error.to_string()))?;
-    // Of all hosts that there are: who takes part may be said later.
-    let mut all = Config {
-        hosts: topology.host_count(),
-        ..config.clone()
-    };
-    for fault in &of_study.faults {
-        let fault = fault_of_endpoints(fault, &all, &topology).map_err(refuse)?;
-        all.faults.push(fault);
-    }
-    all.check_faults()
-        .map_err(|error| refuse(format!("[[fault]] {}: {}", error.fault + 1, error.reason)))?;
-    config.faults = all.faults;
-    Ok(config)
+    let shares_links = read.given_sharing().is_some();
+    let joined = config.in_cluster(&read.config, shares_links);
+    joined.map_err(|error| refuse(error.to_string()))
 }
 
 /// Leaves out the faults of hosts that take no part.
@@ -154,49 +123,104 @@ pub fn keep_faults_of_hosts(config: &mut Config) {
     config.faults.retain(takes_part);
 }
 
-/// A fault of a study, of hosts whose interfaces have endpoints; `topology` is that which joins
-/// those of the configuration.
-///
-/// # Errors
-///
-/// Why they do not have it.
-pub fn fault_of_endpoints(
-    fault: &viaduct_cluster::faults::Fault,
-    config: &Config,
-    topology: &Topology,
-) -> Result<Fault, String> {
-    use viaduct_cluster::faults::Fault as OfStudy;
+/// The tables of interfaces with endpoints.
+#[derive(Clone, Debug)]
+pub(crate) struct EndpointTables {
+    pub(crate) endpoints: Endpoints,
+    pub(crate) interface: Interface,
+    pub(crate) host: HostSide,
+    pub(crate) network: InterfaceNetwork,
+    pub(crate) transport: Option<Transport>,
+}
 
-    let place = |host: u32| {
-        let place = config.host_at(topology, HostId(host));
-        place.ok_or("that host takes no part")
-    };
-    match *fault {
-        OfStudy::LinkDown { links, from, until } => Ok(Fault::LinksDown { links, from, until }),
-        OfStudy::HostDies { host, at } => Ok(Fault::Reboot {
-            host: place(host)?,
-            at,
-            down_for: None,
-        }),
-        // A packet whose checksum is wrong is dropped.
-        OfStudy::Loss { links, rate } | OfStudy::Corruption { links, rate } => {
-            Ok(Fault::LinksLose { links, rate })
-        }
-        OfStudy::NicDies { host, at } => Ok(Fault::InterfaceDies {
-            host: place(host)?,
-            at,
-        }),
-        OfStudy::SlowHost { host, from, by } => Ok(Fault::SlowHost {
-            host: place(host)?,
-            from,
-            by,
-        }),
+impl EndpointTables {
+    /// Their descriptions, in the order of [`Self::list`].
+    pub(crate) fn tables() -> [&'static Table; 5] {
+        [
+            Endpoints::table(),
+            Interface::table(),
+            HostSide::table(),
+            InterfaceNetwork::table(),
+            Transport::table(),
+        ]
+    }
+
+    fn of(preset: &Preset) -> Result<Self, Lacking> {
+        Ok(Self {
+            endpoints: programs::table(preset)?,
+            interface: programs::table(preset)?,
+            host: programs::table(preset)?,
+            network: programs::table(preset)?,
+            transport: preset.section(),
+        })
+    }
+
+    pub(crate) fn list(&self) -> Vec<&dyn AnySetting> {
+        let transport = self.transport.as_ref().map(Section::list);
+        [
+            self.endpoints.list(),
+            self.interface.list(),
+            self.host.list(),
+            self.network.list(),
+            transport.unwrap_or_default(),
+        ]
+        .concat()
     }
 }
 
-fn config_of(preset: &Preset, hosts: u32) -> Result<Config, Lacking> {
-    let table: Endpoints = programs::table(preset)?;
-    let transport = preset.section::<Transport>();
+/// The interfaces of a study's hosts, if these have endpoints.
+pub(crate) fn interfaces(settings: &Settings) -> Result<Option<Arc<dyn Interfaces>>, Absent> {
+    let Adapter::Endpoints(tables) = &settings.hardware.adapter else {
+        return Ok(None);
+    };
+    Ok(Some(Arc::new(viaduct_lanai::Endpoints {
+        preset: config_of(tables, 1)?,
+        shares_links: settings.links.model.is_given(),
+        scheduler: scheduler(settings)?,
+    })))
+}
+
+/// How ranks of one host share its processor.
+fn scheduler(settings: &Settings) -> Result<Scheduler, Absent> {
+    let is_shared = settings.hosts.processes.get()? > 1;
+    let quantum = Time::from_milliseconds(10);
+    if is_shared && settings.hosts.processors.optional()?.is_none() {
+        return Ok(Scheduler {
+            quantum,
+            switch: Time::ZERO,
+            wait: Wait::Leave,
+            phases: Phases::Random,
+        });
+    }
+    let usual = match is_shared {
+        true => WaitKind::TwoPhase,
+        false => WaitKind::Spin,
+    };
+    let of = |span: Option<Time>, usual: Time| span.unwrap_or(usual);
+    let table = settings.scheduling.as_ref();
+    let spin = table.map(|table| table.spin.get()).transpose()?;
+    let spin = of(spin, Time::from_microseconds(150));
+    let wait = table.map(|table| table.wait.optional()).transpose()?;
+    let phases = table.map(|table| table.phases.get()).transpose()?;
+    let given = table.map(|table| table.quantum.get()).transpose()?;
+    let switch = table.map(|table| table.switch.get()).transpose()?;
+    Ok(Scheduler {
+        quantum: of(given, quantum),
+        switch: of(switch, Time::from_microseconds(50)),
+        wait: match wait.flatten().unwrap_or(usual) {
+            WaitKind::Spin => Wait::Spin,
+            WaitKind::Block => Wait::Block,
+            WaitKind::TwoPhase => Wait::TwoPhase(spin),
+        },
+        phases: match phases.unwrap_or(PhasesKind::Random) {
+            PhasesKind::Random => Phases::Random,
+            PhasesKind::Aligned => Phases::Aligned,
+        },
+    })
+}
+
+fn config_of(tables: &EndpointTables, hosts: u32) -> Result<Config, Absent> {
+    let table = &tables.endpoints;
     Ok(Config {
         faults: Vec::new(),
         wiring: None,
@@ -213,13 +237,13 @@ fn config_of(preset: &Preset, hosts: u32) -> Result<Config, Lacking> {
             messages_max: table.turn_messages.get()?,
             time_max: table.turn.get()?,
         },
-        transport: match transport {
-            Some(transport) => Some(transport_of(&transport, hosts)?),
+        transport: match &tables.transport {
+            Some(transport) => Some(transport_of(transport, hosts)?),
             None => None,
         },
-        firmware: firmware_of(&programs::table(preset)?)?,
-        host: host_of(&programs::table(preset)?)?,
-        network: network_of(&programs::table(preset)?)?,
+        firmware: firmware_of(&tables.interface)?,
+        host: host_of(&tables.host)?,
+        network: network_of(&tables.network)?,
         seed: 1,
     })
 }

@@ -6,6 +6,7 @@
 use viaduct_hardware::{ByHost, HostModel};
 use viaduct_topology::{HostId, Topology};
 
+use crate::adapter::Adapter;
 use crate::build;
 use crate::combinations::Refusal;
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};
@@ -116,6 +117,12 @@ pub(crate) fn by_host(
     let mut is_wrong = false;
     for group in groups {
         let completion = group.row.completion.known().unwrap_or(completion);
+        if matches!(group.hardware.adapter, Adapter::Endpoints(_)) {
+            let Refusal { reason, help, .. } = Refusal::ALIKE_INTERFACES;
+            let error = Diagnostic::error(reason).at(group.row.nic.place());
+            diagnostics.push(error.help(help));
+            return Err(Absent::Told);
+        }
         let model = build::host(&group.hardware, completion)?;
         let listed = group.row.hosts.get()?;
         match members(&listed, topology, &mut taken) {

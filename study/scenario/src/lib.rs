@@ -85,8 +85,7 @@ pub use build::UNTIL_ALL_HAVE_ENDED;
 pub use diagnostics::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics, Severity};
 pub use document::TEXT_BYTES_MAX;
 pub use endpoints::{
-    endpoints_in, endpoints_of, fault_of_endpoints, keep_faults_of_hosts, load_endpoints,
-    load_endpoints_in,
+    endpoints_in, endpoints_of, keep_faults_of_hosts, load_endpoints, load_endpoints_in,
 };
 pub use faults::{FAULTS_MAX, read_faults};
 pub use figure::{Figure, FigureTest};

@@ -2,9 +2,9 @@
 
 pub(crate) mod number;
 
-use crate::combinations::Refusal;
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};
 use crate::document::{Raw, Tree};
+use crate::endpoints::EndpointTables;
 use crate::figure::{self, Figure};
 use crate::files::Files;
 use crate::inherit::{self, Chain, HOSTS, Opened};
@@ -117,6 +117,14 @@ fn own_table(mechanism: MechanismKind) -> &'static Table {
     }
 }
 
+/// The same with those beside it that no other mechanism has.
+fn own_tables(mechanism: MechanismKind) -> Vec<&'static Table> {
+    match mechanism {
+        MechanismKind::Endpoints => EndpointTables::tables().to_vec(),
+        _ => vec![own_table(mechanism)],
+    }
+}
+
 /// Whether a preset of a mechanism has use for a table, and whether it must give it.
 fn needs(mechanism: MechanismKind, table: &'static Table) -> (bool, bool) {
     let is = |others: &[&'static Table]| others.iter().any(|other| std::ptr::eq(*other, table));
@@ -173,31 +181,15 @@ pub(crate) fn merge(
     if diagnostics.error_count() > errors_before {
         return None;
     }
-    if preset.has_endpoints() {
-        let with_vis = list_models().into_iter();
-        let with_vis = with_vis.filter(|preset| !preset.has_endpoints());
-        let with_vis: Vec<String> = with_vis.map(|preset| preset.name).collect();
-        let mut diagnostic = Diagnostic::error(Refusal::NO_VIS.reason).help(format!(
-            "a study's own traffic runs on {}, or a file that inherits one; programs with endpoints \
-             run on `{name}`: viaduct measure logp --on sim:{name}; so do collectives and parallel \
-             programs of a study: viaduct measure application --on sim:{name}@STUDY",
-            with_vis.join(", ")
-        ));
-        if let Some(place) = place {
-            let word = preset.mechanism.word();
-            diagnostic = diagnostic
-                .at(place)
-                .label(format!("`{}` is of the kind {word}", preset.name));
-        }
-        diagnostics.push(diagnostic);
-        return None;
-    }
     let mechanism_path = Model::mechanism.path();
     // A study that gives a mechanism of its own gives that adapter's numbers as well.
     let chosen = tree.at_path(&mechanism_path).is_some();
-    let mut tables = vec![Cpu::table(), Bus::table(), Memory::table()];
+    let mut tables = match preset.has_endpoints() {
+        true => Vec::new(),
+        false => vec![Cpu::table(), Bus::table(), Memory::table()],
+    };
     if !chosen {
-        tables.push(own_table(preset.mechanism));
+        tables.extend(own_tables(preset.mechanism));
     }
     for table in tables {
         let (short, long) = (table.root(), table.name);

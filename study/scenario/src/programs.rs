@@ -258,7 +258,10 @@ fn host(preset: &Preset) -> Result<HostModel, Lacking> {
         memory: build::memory(preset.section().as_ref())?,
         bus: build::bus(&table(preset)?)?,
         mechanism: adapter.mechanism()?,
-        transfer_max_bytes: adapter.transfer_max().get()?.min(transfer_bytes_max()),
+        transfer_max_bytes: match adapter.transfer_max() {
+            Some(bytes) => bytes.get()?.min(transfer_bytes_max()),
+            None => transfer_bytes_max(),
+        },
     })
 }
 

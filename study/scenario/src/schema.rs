@@ -34,7 +34,7 @@ pub(crate) use adapters::{
 };
 pub(crate) use faults::{Background, Detection, FaultKind, FaultRow};
 pub use hardware::{Bus, Cpu, Nic};
-pub(crate) use hardware::{Model, NoticeBy};
+pub(crate) use hardware::{Model, NoticeBy, PhasesKind, Scheduling, WaitKind};
 pub(crate) use networks::NetworkHead;
 
 /// Most virtual channels of a link: what a 64-bit word names.
@@ -68,6 +68,7 @@ pub(crate) fn list() -> Vec<&'static Table> {
         Rdma::table(),
         HostGroup::table(),
         BusLoad::table(),
+        Scheduling::table(),
         Traffic::table(),
         Detection::table(),
         FaultRow::table(),
@@ -392,7 +393,12 @@ section! {
             preset("the hardware: a preset, a file, or inline (all in hosts.model)")
                 .or("giganet-clan");
         processes: Setting<u32> =
-            whole(1, PROCESSES_MAX as u32, "application processes per host").or("1");
+            whole(
+                1,
+                PROCESSES_MAX as u32,
+                "application processes per host; with [hosts.scheduler] as many as traffic.copies",
+            )
+            .or("1");
         adapters: Setting<u32> = whole(
             1,
             ADAPTERS_MAX,

@@ -4,14 +4,14 @@ use viaduct_hardware::Switching;
 use viaduct_network::Sharing;
 
 use crate::adapter::{self, Adapter};
-use crate::combinations::Refusal;
 use crate::diagnostics::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics, Place, excerpt, nearest};
 use crate::document::{Entry, Node, Raw, Tree};
+use crate::endpoints::EndpointTables;
 use crate::keys::{self, Fallback, Key, Table};
 use crate::network_preset;
 use crate::schema::{
     Bus, BusLoad, Cpu, Detection, Hosts, Links, MechanismKind, Memory, Model, Network, Run,
-    StudyWords, Switches, Traffic,
+    Scheduling, StudyWords, Switches, Traffic,
 };
 use crate::section::{AnySetting, Given, KeyState, Section, Setting, Source, Word};
 use crate::units::UnitError;
@@ -65,6 +65,7 @@ pub(crate) struct Settings {
     pub(crate) hosts: Hosts,
     pub(crate) hardware: Hardware,
     pub(crate) bus_load: Option<BusLoad>,
+    pub(crate) scheduling: Option<Scheduling>,
     pub(crate) traffic: Traffic,
     pub(crate) detection: Option<Detection>,
 }
@@ -88,7 +89,17 @@ impl Hardware {
             diagnostics,
         };
         let model: Model = tables.read();
-        let (cpu, bus, memory) = (tables.read(), tables.read(), tables.read_if_there());
+        let is_told = tables.context.model_missing;
+        if model.mechanism.known() == Some(MechanismKind::Endpoints) {
+            // Theirs is in tables of their own.
+            for table in [Cpu::table(), Bus::table()] {
+                tables.refuse(table, MechanismKind::Endpoints);
+            }
+            tables.context.model_missing = true;
+        }
+        let (cpu, bus) = (tables.read(), tables.read());
+        tables.context.model_missing = is_told;
+        let memory = tables.read_if_there();
         let adapter = tables.adapter(&model.mechanism);
         Self {
             model,
@@ -102,10 +113,14 @@ impl Hardware {
     /// All its settings, in the order of the list of keys.
     pub(crate) fn list(&self) -> Vec<&dyn AnySetting> {
         let memory = self.memory.as_ref().map(Section::list);
+        let (cpu, bus) = match &self.adapter {
+            Adapter::Endpoints(_) => (Vec::new(), Vec::new()),
+            _ => (self.cpu.list(), self.bus.list()),
+        };
         [
             self.model.list(),
-            self.cpu.list(),
-            self.bus.list(),
+            cpu,
+            bus,
             memory.unwrap_or_default(),
             self.adapter.list(),
         ]
@@ -145,6 +160,7 @@ impl Settings {
             hosts,
             hardware,
             bus_load: tables.read_if_there(),
+            scheduling: tables.read_if_there(),
             traffic: tables.read(),
             detection: tables.read_if_there(),
         }
@@ -162,6 +178,7 @@ impl Settings {
             self.hosts.list(),
             self.hardware.list(),
             optional(self.bus_load.as_ref().map(Section::list)),
+            optional(self.scheduling.as_ref().map(Section::list)),
             self.traffic.list(),
             optional(self.detection.as_ref().map(Section::list)),
         ]
@@ -194,17 +211,8 @@ impl Tables<'_> {
     fn adapter(&mut self, mechanism: &Setting<MechanismKind>) -> Adapter {
         let kind = mechanism.known().unwrap_or(MechanismKind::Native);
         for (other, table) in adapter::tables() {
-            let entry = self.tree.at_path(table.name);
-            if let Some(entry) = entry.filter(|entry| other != kind && !entry.overridden) {
-                let word = kind.word();
-                self.diagnostics.push(
-                    Diagnostic::error(format!("[{}] has no effect here", table.name))
-                        .at(entry.name_place)
-                        .label(format!("the adapter is of mechanism {word}"))
-                        .help(
-                            "leave the table out, or name a preset of its mechanism in hosts.nic",
-                        ),
-                );
+            if other != kind {
+                self.refuse(table, kind);
             }
         }
         match kind {
@@ -213,15 +221,27 @@ impl Tables<'_> {
             MechanismKind::Firmware => Adapter::Firmware(self.read()),
             MechanismKind::Kernel => Adapter::Kernel(self.read()),
             MechanismKind::Rdma => Adapter::Rdma(self.read()),
-            MechanismKind::Endpoints => {
-                self.diagnostics.push(
-                    Diagnostic::error(Refusal::NO_VIS.reason)
-                        .at(mechanism.place())
-                        .help(Refusal::NO_VIS.help),
-                );
-                self.context.model_missing = true;
-                Adapter::Native(self.read())
-            }
+            MechanismKind::Endpoints => Adapter::Endpoints(EndpointTables {
+                endpoints: self.read(),
+                interface: self.read(),
+                host: self.read(),
+                network: self.read(),
+                transport: self.read_if_there(),
+            }),
+        }
+    }
+
+    /// A table that says nothing to adapters of a mechanism.
+    fn refuse(&mut self, table: &Table, kind: MechanismKind) {
+        let entry = self.tree.at_path(table.name);
+        if let Some(entry) = entry.filter(|entry| !entry.overridden) {
+            let word = kind.word();
+            self.diagnostics.push(
+                Diagnostic::error(format!("[{}] has no effect here", table.name))
+                    .at(entry.name_place)
+                    .label(format!("the adapter is of mechanism {word}"))
+                    .help("leave the table out, or name a preset of its mechanism in hosts.nic"),
+            );
         }
     }
 

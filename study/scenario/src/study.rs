@@ -261,8 +261,15 @@ impl Study {
             };
             // Whether somebody set it decides what drops are called: not set it stays. All that a
             // network's preset gives is written out.
+            let (links, traffic) = (&self.settings.links, &self.settings.traffic);
+            // So it decides whether packets of endpoints share links; no level is asked of those.
+            let of_interfaces = self.config.interfaces.is_some();
             let is_comment = is_same(setting, &hosts.prepost) && !hosts.prepost.is_given()
-                || is_same(setting, &self.settings.links.preset);
+                || of_interfaces && is_same(setting, &links.model) && !links.model.is_given()
+                || of_interfaces
+                    && is_same(setting, &traffic.reliability)
+                    && !traffic.reliability.is_given()
+                || is_same(setting, &links.preset);
             let mark = if is_comment { "# " } else { "" };
             text.push_str(&format!("{mark}{} = {line}\n", setting.key().name));
         }
@@ -661,6 +668,16 @@ impl Frame {
         config.faults = disturbances.faults;
         config.background = disturbances.background;
         config.detection = disturbances.detection;
+        if let Some(interfaces) = &config.interfaces
+            && config.traffic.application().is_some()
+            && let Err(reason) = interfaces.check(&config)
+        {
+            diagnostics.push(
+                Diagnostic::error("interfaces with endpoints cannot do that")
+                    .at(settings.hosts.nic.place())
+                    .label(reason),
+            );
+        }
         let words = |key: &Setting<String>| key.known().unwrap_or_default();
         let study = &settings.study;
         let own_name = words(&study.name);

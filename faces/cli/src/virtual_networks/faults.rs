@@ -2,7 +2,7 @@
 
 use viaduct_engine::Time;
 use viaduct_lanai::{Config, Fault};
-use viaduct_scenario::{fault_of_endpoints, parse_time, read_faults};
+use viaduct_scenario::{parse_time, read_faults};
 use viaduct_topology::{HostId, Topology};
 
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ pub(super) fn read(lines: &[String], config: &Config) -> Result<Vec<Fault>, Fail
             ));
         }
         for fault in read_faults(core::slice::from_ref(line), &topology)? {
-            let fault = fault_of_endpoints(&fault, config, &topology);
+            let fault = Fault::of_cluster(&fault, config, &topology);
             let wrong = |reason| Failure::new(format!("`--fault {line}`: {reason}"), FORMS);
             faults.push(fault.map_err(wrong)?);
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use viaduct_engine::Time;
 
+use super::Operations;
 use super::busy::Busy;
 use crate::cluster::Cluster;
 use crate::programs::Programs;
@@ -88,12 +89,60 @@ impl<P: Programs> Cluster<P> {
             }
             _ => Time::ZERO,
         };
-        let account = &mut operations.ranks[rank as usize];
+        let elapsed = now.saturating_sub(self.config.traffic.start);
+        operations.note_idle(rank, peer, (now, elapsed, to_do));
+    }
+
+    /// The processor of a host has worked for a message of its own, or one that came.
+    pub(crate) fn note_messaging(&mut self, process: u32, span: Span) {
+        let process = self.home_port(process);
+        let Some(operations) = &mut self.operations else {
+            return;
+        };
+        if let Some(rank) = operations.places.rank_of(process) {
+            let now = self.queue.now();
+            operations.works(rank, now, (span.begin, span.end));
+        }
+    }
+
+    /// The application's result.
+    pub(crate) fn application_result(&self) -> Option<ApplicationResult> {
+        let operations = self.operations.as_deref()?;
+        let is_over = self.is_application_over();
+        Some(operations.result(self.config.traffic.start, is_over))
+    }
+}
+
+impl Operations {
+    /// A rank computes for a span that begins now or later.
+    pub fn computes(&mut self, rank: u32, now: Time, span: (Time, Time), processor: usize) {
+        self.ranks[rank as usize].computes(now, span, processor);
+    }
+
+    /// The processor of its host works for its messages for a span that begins now or later.
+    pub fn works(&mut self, rank: u32, now: Time, (begin, end): (Time, Time)) {
+        let account = &mut self.ranks[rank as usize];
+        if let Some(busy) = &mut account.several {
+            busy.add(now, (begin, end));
+        }
+        let worked = end.saturating_sub(begin);
+        account.messaging = account.messaging.saturating_add(worked);
+    }
+
+    /// An operation of a rank ends now, so long after the start: if its first processor, or all of
+    /// several, was idle since the end of the one before, that was for the peer of this one. What
+    /// its processor was given and has still to do is `to_do`.
+    pub fn note_idle(
+        &mut self,
+        rank: u32,
+        peer: Option<u32>,
+        (now, elapsed, to_do): (Time, Time, Time),
+    ) {
+        let account = &mut self.ranks[rank as usize];
         let done = match &mut account.several {
             Some(busy) => busy.until(now),
             None => account.busy().saturating_sub(to_do),
         };
-        let elapsed = now.saturating_sub(self.config.traffic.start);
         let idle = elapsed.saturating_sub(done);
         let waited = idle.saturating_sub(account.idle);
         if waited > Time::ZERO {
@@ -105,28 +154,11 @@ impl<P: Programs> Cluster<P> {
         }
     }
 
-    /// The processor of a host has worked for a message of its own, or one that came.
-    pub(crate) fn note_messaging(&mut self, process: u32, span: Span) {
-        let process = self.home_port(process);
-        let Some(operations) = &mut self.operations else {
-            return;
-        };
-        if let Some(rank) = operations.places.rank_of(process) {
-            let now = self.queue.now();
-            let account = &mut operations.ranks[rank as usize];
-            if let Some(busy) = &mut account.several {
-                busy.add(now, (span.begin, span.end));
-            }
-            let worked = span.end.saturating_sub(span.begin);
-            account.messaging = account.messaging.saturating_add(worked);
-        }
-    }
-
-    /// The application's result.
-    pub(crate) fn application_result(&self) -> Option<ApplicationResult> {
-        let operations = self.operations.as_deref()?;
+    /// The result of what started at a time; `is_over` where nothing that it waits for can happen
+    /// any more.
+    pub(crate) fn result(&self, start: Time, is_over: bool) -> ApplicationResult {
+        let operations = self;
         let graph = operations.application.graph();
-        let start = self.config.traffic.start;
         let left = graph.len() as u64 - operations.ended;
         let row = |(rank, account): (u32, &Rank)| {
             let span = account.end.saturating_sub(start);
@@ -148,16 +180,16 @@ impl<P: Programs> Cluster<P> {
             let waited_for = &mut ranks[*peer as usize].waited_for;
             *waited_for = waited_for.saturating_add(*wait);
         }
-        Some(ApplicationResult {
+        ApplicationResult {
             makespan: ranks.iter().map(|row| row.span).max().unwrap_or(Time::ZERO),
             operations: graph.len() as u64,
             ended: operations.ended,
             local_messages: operations.local_messages,
-            is_cut: left > 0 && (operations.is_cut || !self.is_application_over()),
-            stalled: self.stalled(),
+            is_cut: left > 0 && (operations.is_cut || !is_over),
+            stalled: self.stalled().filter(|_| is_over),
             misfits: operations.misfits.clone(),
             ranks,
-        })
+        }
     }
 }
 

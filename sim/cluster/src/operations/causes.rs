@@ -21,7 +21,7 @@ const NOTHING: u32 = u32::MAX;
 
 /// One stretch of the critical path: what went on.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Activity {
+pub enum Activity {
     /// A processor was given a computation, and did it.
     Compute,
     /// A processor handed the bytes of an eager send to the adapter.

@@ -14,9 +14,9 @@ use viaduct_operations::OperationName;
 use super::{MessageName, WhyError};
 use crate::cluster::{Cluster, Progress};
 use crate::config::ClusterConfig;
-use crate::operations::{Activity, Causes, Leg, Links, Role, Timed};
-use crate::programs::Programs;
-use crate::result::Ended;
+use crate::interfaces;
+use crate::operations::{Activity, Causes, Leg, Links, Operations, Role, Timed};
+use crate::result::{Ended, RunResult};
 
 /// The critical path of an application.
 #[derive(Clone, Debug)]
@@ -77,8 +77,8 @@ pub enum Doing {
         message: MessageName,
         /// Its stages, which add up to the step; none that took no time.
         stages: Vec<(Stage, Time)>,
-        /// How long it would have taken with nobody else there.
-        floor: Time,
+        /// How long it would have taken with nobody else there; none where nobody works that out.
+        floor: Option<Time>,
     },
     /// The bytes of a rendezvous left, and the sender learnt it.
     Leave,
@@ -114,7 +114,10 @@ impl Step {
     pub fn waited(&self) -> Time {
         match &self.doing {
             Doing::Compute { waited } => *waited,
-            Doing::Message { floor, .. } => self.time().saturating_sub(*floor),
+            Doing::Message { floor, .. } => {
+                let floor = floor.unwrap_or_else(|| self.time());
+                self.time().saturating_sub(floor)
+            }
             Doing::Post | Doing::Leave | Doing::Local | Doing::Copy | Doing::Register => Time::ZERO,
         }
     }
@@ -134,21 +137,21 @@ pub fn critical_path(
     let application = config.traffic.application();
     let graph = application.ok_or(WhyError::NoApplication)?.graph();
     let mut run = |number, causes| {
-        let mut cluster = Cluster::new(config)?;
-        if let Some(operations) = &mut cluster.operations {
-            operations.causes = Some(causes);
-        }
-        match cluster.run(&mut |progress| control(number, progress)) {
+        let control = &mut |progress| control(number, progress);
+        let (operations, result) = match &config.interfaces {
+            Some(interfaces) => interfaces::run(&**interfaces, config, Some(causes), control)?,
+            None => run(config, causes, control)?,
+        };
+        match result.ended {
             Ended::Interrupted => Err(WhyError::Interrupted),
-            ended => Ok((cluster, ended)),
+            _ => Ok((operations, result)),
         }
     };
-    let (mut cluster, ended) = run(0, Causes::Links(Links::new(graph)))?;
-    let path = cluster.path_of_application();
-    let first = cluster.result(ended);
-    let (mut cluster, ended) = run(1, Causes::times(&path))?;
-    let steps = cluster.steps_of(&path);
-    let result = cluster.result(ended);
+    let (operations, first) = run(0, Causes::Links(Links::new(graph)))?;
+    let path = operations.critical_path().unwrap_or_default();
+    let (mut operations, result) = run(1, Causes::times(&path))?;
+    let steps = operations.steps_of(&path);
+    let ended = result.ended;
     let mut violations = result.violations;
     if result.digest != first.digest {
         violations.push("two runs of one configuration gave different results".to_owned());
@@ -177,25 +180,29 @@ pub fn critical_path(
     })
 }
 
-impl<P: Programs> Cluster<P> {
-    fn path_of_application(&self) -> Vec<Leg> {
-        let operations = self.operations.as_ref();
-        let path = operations.and_then(|operations| operations.critical_path());
-        path.unwrap_or_default()
+/// Runs a cluster whose hosts have adapters, and keeps the causes of its operations.
+fn run(
+    config: &ClusterConfig,
+    causes: Causes,
+    control: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(Box<Operations>, RunResult), WhyError> {
+    let mut cluster = Cluster::new(config)?;
+    if let Some(operations) = &mut cluster.operations {
+        operations.causes = Some(causes);
     }
+    let ended = cluster.run(control);
+    let result = cluster.result(ended);
+    let operations = cluster.operations.take();
+    Ok((operations.ok_or(WhyError::NoApplication)?, result))
+}
 
+impl Operations {
     /// The steps of a path that a run has timed.
     fn steps_of(&mut self, path: &[Leg]) -> Vec<Step> {
-        let Some(operations) = &mut self.operations else {
+        let Some(Causes::Times(mut times)) = self.causes.take() else {
             return Vec::new();
         };
-        let Some(Causes::Times(mut times)) = operations.causes.take() else {
-            return Vec::new();
-        };
-        let graph = self.config.traffic.application();
-        let Some(graph) = graph.map(|application| application.graph()) else {
-            return Vec::new();
-        };
+        let (operations, graph) = (&*self, self.graph());
         let step = |leg: &Leg| {
             let timed = times.remove(leg)?;
             let operation = graph.name(leg.operation);
@@ -245,6 +252,6 @@ fn doing(activity: Activity, timed: Timed) -> Option<Doing> {
             .map(|(stage, time)| (stage, Time::from_picoseconds(time)))
             .filter(|(_, time)| *time > Time::ZERO)
             .collect(),
-        floor: record.floor,
+        floor: Some(record.floor).filter(|floor| *floor < Time::MAX),
     })
 }

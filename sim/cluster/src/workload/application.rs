@@ -450,14 +450,16 @@ impl Application {
 
     /// Whether a message of so many bytes is sent before its receiver has asked for it.
     #[inline]
-    pub(crate) fn is_eager(&self, bytes: u64) -> bool {
+    #[must_use]
+    pub fn is_eager(&self, bytes: u64) -> bool {
         bytes <= self.protocol.eager_bytes
     }
 
     /// The bytes of the descriptors that a message of so many bytes takes, but for the last one:
     /// as many as one takes, or for each adapter alike.
     #[inline]
-    pub(crate) fn piece_bytes(&self, bytes: u64) -> u32 {
+    #[must_use]
+    pub fn piece_bytes(&self, bytes: u64) -> u32 {
         let Protocol {
             piece_bytes,
             adapters,
@@ -474,7 +476,8 @@ impl Application {
 
     /// How many descriptors a message of so many bytes takes, and the bytes of the last one.
     #[inline]
-    pub(crate) fn pieces(&self, bytes: u64) -> (u32, u32) {
+    #[must_use]
+    pub fn pieces(&self, bytes: u64) -> (u32, u32) {
         let each = u64::from(self.piece_bytes(bytes));
         let pieces = bytes.div_ceil(each).max(1);
         // That they are fewer than 2^32 was checked.

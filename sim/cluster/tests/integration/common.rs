@@ -190,6 +190,7 @@ pub(crate) fn scenario(topology: Topology, host: HostModel, pattern: Pattern) ->
             cut_through_bytes: 0,
         },
         host: host.into(),
+        interfaces: None,
         hosts: HostsConfig {
             processes: 1,
             adapters: Adapters::ONE,

@@ -40,7 +40,7 @@ struct Quantity {
     half_width: fn(&CellRecord<'_>) -> Option<f64>,
 }
 
-const QUANTITIES: [Quantity; 8] = [
+const QUANTITIES: [Quantity; 9] = [
     Quantity {
         file: "all-operations.svg",
         title: "until all operations have ended",
@@ -57,6 +57,15 @@ const QUANTITIES: [Quantity; 8] = [
         path: None,
         kind: Kind::SpeedUp,
         of: |cell, cells| cell.speed_up(cells),
+        half_width: |_| None,
+    },
+    Quantity {
+        file: "slow-down.svg",
+        title: "times as long as one copy alone",
+        axis: "slow-down",
+        path: None,
+        kind: Kind::Usual,
+        of: |cell, cells| cell.slow_down(cells),
         half_width: |_| None,
     },
     Quantity {

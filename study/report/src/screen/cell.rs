@@ -7,7 +7,7 @@ use crate::figure::{count, difference, duration, percent, quantity, scaled_count
 use crate::outcome::{FigureRole, Published};
 use crate::record::CellRecord;
 use crate::summary::{
-    ApplicationSummary, Counts, FrameCounts, LatencySummary, RankSpread, Summary,
+    ApplicationSummary, Counts, FrameCounts, InterfaceSummary, LatencySummary, RankSpread, Summary,
 };
 
 /// The table of one cell: one row per quantity, published figures beside ours, then where the mean
@@ -166,6 +166,11 @@ fn application_rows(view: &CellRecord<'_>) -> Vec<Row> {
 }
 
 fn latency_rows(view: &CellRecord<'_>) -> Vec<Row> {
+    // Of ranks over endpoints no message is timed.
+    let is_timed = |run: &&Summary| run.interfaces.is_none() || run.latency_us.count > 0;
+    if !view.runs.iter().any(is_timed) {
+        return Vec::new();
+    }
     let published = view.published;
     let mean = view.mean_us.map(|spread| spread.mean);
     let sd = view.latency(|latency| latency.sd);
@@ -301,6 +306,26 @@ fn count_rows(view: &CellRecord<'_>) -> Vec<Row> {
         ("frames trimmed in full queues", of_frames(|it| it.trimmed)),
         ("frames marked in queues", of_frames(|it| it.marked)),
         ("pauses of links", of_frames(|it| it.pauses)),
+    ] {
+        if count > 0 {
+            rows.push(Row::new(name, count.to_string()));
+        }
+    }
+    let of_interfaces = |count: fn(&InterfaceSummary) -> u64| {
+        view.sum(|run| run.interfaces.as_ref().map_or(0, count))
+    };
+    for (name, count) in [
+        ("endpoints moved into frames", of_interfaces(|it| it.remaps)),
+        (
+            "messages refused for a while",
+            of_interfaces(|it| it.refusals),
+        ),
+        (
+            "messages sent again",
+            of_interfaces(|it| it.retransmissions),
+        ),
+        ("turns of another rank", of_interfaces(|it| it.switches)),
+        ("ranks that blocked", of_interfaces(|it| it.blocks)),
     ] {
         if count > 0 {
             rows.push(Row::new(name, count.to_string()));

@@ -102,6 +102,10 @@ fn number_columns<'a>(cells: &'a [CellRecord<'a>], look: Look) -> Vec<NumberColu
         let of = |cell: &CellRecord<'_>| shown(cell.speed_up(cells));
         columns.push(number("speed-up", Box::new(of)));
     }
+    if cells.iter().any(|cell| cell.slow_down(cells).is_some()) {
+        let of = |cell: &CellRecord<'_>| shown(cell.slow_down(cells));
+        columns.push(number("slow-down", Box::new(of)));
+    }
     let has_collective = |run: &Summary| {
         let application = run.application.as_ref();
         application.is_some_and(|it| it.collective.is_some())

@@ -151,8 +151,8 @@ words!(Policy {
 words!(Stall { Nobody = "background", Thread = "blocking" });
 
 section! {
-    Endpoints Optional "preset.endpoints":
-        "a preset's [endpoints]: Active Messages, in frames of the interface" {
+    Endpoints Optional "hosts.model.endpoints":
+        "the adapter of mechanism endpoints: Active Messages, in frames of the interface" {
         frames: Setting<u16> = whole(1, 1024, "of an interface");
         image: Setting<u32> = bytes("of an endpoint, moved when frames change");
         queue: Setting<u32> =
@@ -171,7 +171,7 @@ fn cycles(meaning: &'static str) -> KeyOf<u32> {
 
 section! {
     /// The interface's processor, and what each step of its work takes.
-    Interface Optional "preset.interface": "a preset's [interface]: the processor that serves endpoints" {
+    Interface Optional "hosts.model.interface": "its processor, which serves endpoints" {
         clock: Setting<f64> = frequency("of the interface's processor");
         turn: Setting<u32> = cycles("cycles to look at the endpoint whose turn it is");
         descriptor: Setting<u32> = cycles("cycles to read a send descriptor");
@@ -196,7 +196,7 @@ section! {
 }
 
 section! {
-    HostSide Optional "preset.host": "a preset's [host]: processor, driver and bus beside it" {
+    HostSide Optional "hosts.model.host": "processor, driver and bus beside such an interface" {
         send: Setting<Time> = time("of the processor, for a message sent");
         receive: Setting<Time> = time("of the processor, for a message taken");
         poll_frame: Setting<Time> = time("a look at an endpoint in a frame");
@@ -216,8 +216,8 @@ section! {
 }
 
 section! {
-    InterfaceNetwork Optional "preset.network":
-        "a preset's [network]: links and switches between interfaces" {
+    InterfaceNetwork Optional "hosts.model.network":
+        "links and switches between such interfaces: a study has its own" {
         rate: Setting<Rate> = rate("of a link");
         switch: Setting<Time> = time("what a switch adds");
         header: Setting<u32> = bytes("of a packet, beside its payload");
@@ -231,8 +231,8 @@ section! {
 
 section! {
     /// Exactly-once delivery from interface to interface.
-    Transport Optional "preset.transport":
-        "a preset's [transport]: messages exactly once; once and unanswered, if left out" {
+    Transport Optional "hosts.model.transport":
+        "what brings their messages exactly once; once and unanswered, if left out" {
         channels: Setting<u8> = whole(1, 32, "from one interface to another");
         routes: Setting<u8> = whole(1, u8::MAX, "between two interfaces");
         timeout_min: Setting<Time> = time("until an answer is overdue");

@@ -62,3 +62,33 @@ section! {
         transfer_max: Setting<u32> = message("largest message that a descriptor takes");
     }
 }
+
+words! {
+    pub(crate) enum WaitKind {
+        Spin = "spin",
+        Block = "block",
+        TwoPhase = "two-phase",
+    }
+}
+
+words! {
+    pub(crate) enum PhasesKind {
+        Random = "random",
+        Aligned = "aligned",
+    }
+}
+
+section! {
+    Scheduling Optional "hosts.scheduler":
+        "how ranks of one host share its processor, where interfaces have endpoints" {
+        quantum: Setting<Time> = time("processor's time of a turn").or("10 ms");
+        switch: Setting<Time> =
+            time("from one rank to another, caches included").or("50 us");
+        wait: Setting<WaitKind> =
+            choice("what a rank does that waits for messages: looks, blocks, or looks for `spin` first")
+                .otherwise("two-phase where ranks share a host, else spin");
+        spin: Setting<Time> = time("how long it looks before it blocks").or("150 us");
+        phases: Setting<PhasesKind> =
+            choice("whether turns of different hosts end at random times, or together").or("random");
+    }
+}

@@ -8,6 +8,7 @@ mod bad_scenarios;
 mod faults;
 mod handed_in;
 mod host_groups;
+mod interfaces;
 mod message_list;
 mod network_presets;
 mod networks;

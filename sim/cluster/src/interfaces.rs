@@ -1,0 +1,157 @@
+//! Interfaces of another kind than the adapters here, which carry out graphs of operations.
+//!
+//! A configuration that has such [`Interfaces`] is run by them. What ranks do, what matches what,
+//! and where their time went are the cluster's own [`Operations`]; how messages move, and what
+//! processors spend on them, are theirs. A run of theirs is told as any other.
+
+use core::fmt;
+use core::ops::ControlFlow;
+use std::sync::Arc;
+
+use viaduct_engine::Time;
+use viaduct_topology::LinkId;
+
+use crate::cluster::Progress;
+use crate::config::ClusterConfig;
+use crate::error::RunError;
+use crate::operations::{Causes, Operations};
+use crate::result::{
+    Ended, InterfaceCounts, LinkRow, MessageCounts, QueueDepth, ResourceUse, RunResult, SteadyState,
+};
+use crate::run::classes;
+
+/// Whoever carries out graphs of operations on hosts of another kind.
+pub trait Interfaces: fmt::Debug + Send + Sync {
+    /// How packets share links there, in a word.
+    fn level(&self, config: &ClusterConfig) -> &'static str;
+
+    /// Whether they can do what a configuration asks.
+    ///
+    /// # Errors
+    ///
+    /// What they cannot do, and what helps.
+    fn check(&self, config: &ClusterConfig) -> Result<(), String>;
+
+    /// Carries out the operations of a configuration that passes [`Interfaces::check`]. `control`
+    /// is called as by [`crate::run()`].
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`] if it cannot begin.
+    fn carry_out(
+        &self,
+        config: &ClusterConfig,
+        operations: Box<Operations>,
+        control: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<(Box<Operations>, Carried), RunError>;
+}
+
+/// What interfaces tell of a run.
+#[derive(Clone, Debug)]
+pub struct Carried {
+    /// When it ended.
+    pub end: Time,
+    /// Why: what has not ended is seen by the operations.
+    pub ended: Ended,
+    /// Whether nothing could happen any more, or all operations had ended.
+    pub is_over: bool,
+    /// Requests that ranks posted, and that others took.
+    pub messages: MessageCounts,
+    /// Payload of those taken, bytes.
+    pub delivered_bytes: u64,
+    /// Directed links that carried anything: bytes, and for how long they were busy.
+    pub links: Vec<(LinkId, u64, Time)>,
+    /// Events handled.
+    pub events: u64,
+    /// Memory, bytes, beside that of the operations.
+    pub state_bytes: u64,
+    /// A hash over what was taken, and when.
+    pub digest: u64,
+    /// What happened on interfaces.
+    pub counts: InterfaceCounts,
+}
+
+/// Carries out the operations of a configuration, with causes if the critical path is asked for.
+pub(crate) fn run(
+    interfaces: &dyn Interfaces,
+    config: &ClusterConfig,
+    causes: Option<Causes>,
+    control: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(Box<Operations>, RunResult), RunError> {
+    interfaces.check(config).map_err(RunError::Interfaces)?;
+    let Some(mut operations) = Operations::of(config) else {
+        return Err(RunError::NoGraph);
+    };
+    operations.causes = causes;
+    let (operations, carried) = interfaces.carry_out(config, operations, control)?;
+    let result = result(config, &operations, carried);
+    Ok((operations, result))
+}
+
+fn result(config: &ClusterConfig, operations: &Operations, carried: Carried) -> RunResult {
+    let link_rows = link_rows(config, &carried);
+    let application = operations.result(config.traffic.start, carried.is_over);
+    let lost = carried.messages.dropped;
+    let source = operations.application().shown();
+    let ended = match (&application.stalled, carried.ended) {
+        (Some(_), Ended::Finished) => Ended::Stalled,
+        (_, ended) => ended,
+    };
+    RunResult {
+        digest: carried.digest,
+        simulated: carried.end,
+        ended,
+        messages: carried.messages,
+        around: MessageCounts::default(),
+        latency: None,
+        breakdown: Vec::new(),
+        links: classes(&link_rows),
+        link_rows,
+        topology: Arc::clone(&config.topology),
+        adapters: 1,
+        buses: ResourceUse::default(),
+        drops: Vec::new(),
+        has_unasked_drops: false,
+        depths: Vec::<QueueDepth>::new(),
+        series: Vec::new(),
+        queues: Vec::new(),
+        message_rows: Vec::new(),
+        message_stride: 1,
+        steady: SteadyState::Unknown,
+        delivered_bytes: carried.delivered_bytes,
+        events: carried.events,
+        events_pending_max: 0,
+        state_bytes: carried.state_bytes + operations.state_bytes() as u64,
+        violations: application.violations(&source, lost).collect(),
+        warnings: application.warnings(),
+        application: Some(application),
+        interfaces: Some(carried.counts),
+    }
+}
+
+fn link_rows(config: &ClusterConfig, carried: &Carried) -> Vec<LinkRow> {
+    let topology = &config.topology;
+    let all = 0..topology.link_count();
+    let row = |link: u32| LinkRow {
+        link,
+        class: topology.link_class(LinkId(link)),
+        wire_bytes: 0.0,
+        utilisation: 0.0,
+        flows_max: 0,
+        queue_max_bytes: 0,
+        frames_lost: 0,
+        frames_trimmed: 0,
+        frames_marked: 0,
+        pauses: 0,
+        paused: Time::ZERO,
+    };
+    let mut rows: Vec<LinkRow> = all.map(row).collect();
+    let span = carried.end.picoseconds().max(1) as f64;
+    for (link, bytes, busy) in &carried.links {
+        if let Some(row) = rows.get_mut(link.0 as usize) {
+            row.wire_bytes = *bytes as f64;
+            row.utilisation = busy.picoseconds() as f64 / span;
+        }
+    }
+    rows
+}

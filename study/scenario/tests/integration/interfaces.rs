@@ -1,0 +1,341 @@
+//! Graphs of operations on hosts whose interfaces have endpoints.
+
+use std::fs;
+use std::ops::ControlFlow;
+
+use viaduct_cluster::result::{ApplicationResult, Ended, RunResult};
+use viaduct_cluster::why::critical_path;
+use viaduct_engine::Time;
+use viaduct_scenario::{Override, Study, load_endpoints_in, parse_study_with};
+
+const HEAD: &str = "\
+[network]
+topology = \"switch\"
+hosts = 4
+[links]
+rate = \"1280 Mbit/s\"
+[hosts]
+nic = \"am-myrinet\"
+";
+
+fn study(traffic: &str, set: &[&str]) -> Study {
+    let overrides: Vec<Override> = set.iter().map(|text| Override::fixed(*text)).collect();
+    let text = format!("{HEAD}[traffic]\n{traffic}");
+    parse_study_with(&text, &overrides).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What is told of a study that cannot be.
+fn refused(traffic: &str, set: &[&str]) -> String {
+    let overrides: Vec<Override> = set.iter().map(|text| Override::fixed(*text)).collect();
+    let text = format!("{HEAD}[traffic]\n{traffic}");
+    parse_study_with(&text, &overrides)
+        .expect_err("refused")
+        .to_string()
+}
+
+/// Drawn traffic.
+const DRAWN: &str = "pattern = \"uniform\"\nsize = \"64 B\"\nrate = \"100/s\"\n";
+
+fn goal(ranks: &[&str]) -> String {
+    let mut text = format!(
+        "arrivals = \"goal\"\nfile = \"x.goal\"\n[files]\n\"x.goal\" = '''\nnum_ranks {}\n",
+        ranks.len()
+    );
+    for (rank, operations) in ranks.iter().enumerate() {
+        text += &format!("rank {rank} {{\n{operations}\n}}\n");
+    }
+    text + "'''\n"
+}
+
+fn run(study: &Study) -> RunResult {
+    viaduct_cluster::run(&study.config, &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+/// The result of a run that did all of it.
+fn done(study: &Study) -> ApplicationResult {
+    let result = run(study);
+    assert_eq!(result.violations, [] as [String; 0]);
+    let messages = result.messages;
+    assert_eq!(
+        (messages.posted, result.ended),
+        (messages.delivered, Ended::Finished)
+    );
+    let application = result.application.unwrap();
+    assert_eq!(application.ended, application.operations);
+    application
+}
+
+fn makespan_us(traffic: &str, set: &[&str]) -> f64 {
+    done(&study(traffic, set)).makespan.microseconds_f64()
+}
+
+#[track_caller]
+fn assert_near(found: f64, expected: f64) {
+    let off = (found - expected).abs();
+    assert!(
+        off <= expected.abs() * 1e-3 + 1e-3,
+        "{found} and not {expected}"
+    );
+}
+
+#[test]
+fn a_message_takes_what_a_request_of_the_interface_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("two.toml");
+    // The first message between two interfaces takes longer.
+    let one = goal(&[
+        "a: send 8b to 1 tag 1\nb: calc 1000000\nc: send 0b to 1\nb requires a\nc requires b",
+        "recv 8b from 0 tag 1\nrecv 0b from 0",
+    ]);
+    fs::write(&path, format!("{HEAD}[traffic]\n{one}")).unwrap();
+    for model in ["am-myrinet", "gam-myrinet"] {
+        let nic = format!("hosts.nic={model}");
+        let config = load_endpoints_in(model, path.to_str().unwrap(), 2).unwrap();
+        let logp = viaduct_lanai::measure(&config);
+        let took = makespan_us(&one, &[&nic]) - 1_000.0 - logp.o_send_us;
+        assert_near(took, logp.round_trip_us / 2.0);
+        // Asked for first: the reply is the answer.
+        let long = one.replace("0b", "20000b");
+        let eager = makespan_us(&long, &[&nic, "traffic.eager=20000 B"]);
+        let asked = makespan_us(&long, &[&nic, "traffic.eager=19999 B"]);
+        // A reply that says which message is shorter than one of LogP's, by two words.
+        let more = asked - eager - logp.round_trip_us;
+        assert!(
+            (-1.0..1.0).contains(&more),
+            "{asked} {eager} {}",
+            logp.round_trip_us
+        );
+    }
+    // One that was taken before its receive is copied: 20,000 bytes at 100 MB/s.
+    let late = goal(&[
+        "send 20000b to 1\nsend 8b to 1 tag 2",
+        "l1: recv 8b from 0 tag 2\nl2: recv 20000b from 0\nl2 requires l1",
+    ]);
+    let free = makespan_us(&late, &["traffic.eager=1 MiB"]);
+    let copied = makespan_us(
+        &late,
+        &["traffic.eager=1 MiB", "traffic.copy_rate=100 MB/s"],
+    );
+    assert_near(copied - free, 200.0);
+}
+
+#[test]
+fn collectives_and_programs_run_on_every_interface_and_as_long_each_time() {
+    let collectives = [
+        "collective = \"all-reduce\"\nalgorithm = \"ring\"",
+        "collective = \"all-reduce\"\nalgorithm = \"recursive-doubling\"",
+        "collective = \"all-to-all\"",
+        "collective = \"broadcast\"",
+        "collective = \"barrier\"",
+        "program = \"nas-cg\"\nclass = \"S\"\niterations = 1\noperations_per_second = 30e6",
+        "program = \"nas-is\"\nclass = \"S\"\niterations = 1\noperations_per_second = 30e6",
+    ];
+    for model in ["am-myrinet", "gam-myrinet"] {
+        for level in ["", "links.model=max-min", "links.model=fluid"] {
+            let nic = format!("hosts.nic={model}");
+            let set: Vec<&str> = [&*nic, level]
+                .into_iter()
+                .filter(|it| !it.is_empty())
+                .collect();
+            for traffic in collectives {
+                let study = study(traffic, &set);
+                let (first, second) = (run(&study), run(&study));
+                done(&study);
+                assert_eq!(first.digest, second.digest, "{model} {traffic}");
+                let again = Study::from_resolved(&study.resolved_toml()).unwrap();
+                assert_eq!(
+                    run(&again).digest,
+                    first.digest,
+                    "{model} {level} {traffic}"
+                );
+                let path = critical_path(&study.config, &mut |_, _| ControlFlow::Continue(()));
+                let path = path.unwrap();
+                // Among them is whether the steps add up to the makespan.
+                assert_eq!(
+                    path.violations,
+                    [] as [String; 0],
+                    "{model} {level} {traffic}"
+                );
+                let mut reached = path.start;
+                for step in &path.steps {
+                    assert_eq!(step.begin, reached, "{model} {traffic}: {step:?}");
+                    reached = step.end;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_of_a_host_have_processors_and_a_link_of_their_own_unless_they_share_its_one() {
+    let two = goal(&["calc 1000000", "calc 1000000"]);
+    let own = makespan_us(&two, &["hosts.processes=2"]);
+    assert_near(own, 1_000.0);
+    // The one runs to the end of its turn, then the other, and each switch takes its time.
+    let shared = makespan_us(&two, &["hosts.processes=2", "hosts.processors=1"]);
+    assert_near(shared, 2_050.0);
+    // 8,000 bytes at 80 MB/s and 5 us, to the rank itself and to the one beside it.
+    let local = [
+        "hosts.processes=2",
+        "hosts.local_rate=80 MB/s",
+        "hosts.local_latency=5 us",
+    ];
+    let itself = goal(&["send 8000b to 0\nrecv 8000b from 0", "calc 1"]);
+    assert_near(makespan_us(&itself, &local), 105.0);
+    let beside = goal(&["send 8000b to 1", "recv 8000b from 0"]);
+    assert_near(makespan_us(&beside, &local), 105.0);
+    let application = done(&study(&beside, &local));
+    assert_eq!(application.local_messages, 1);
+    // A second processor computes beside the first.
+    let both = goal(&["calc 1000000\ncalc 700000 cpu 1"]);
+    assert_near(makespan_us(&both, &[]), 1_000.0);
+    assert_near(makespan_us(&both, &["hosts.processors=1"]), 1_700.0);
+}
+
+#[test]
+fn turns_are_as_the_scheduler_says() {
+    let two = goal(&["calc 40000000", "calc 40000000"]);
+    let shared = ["hosts.processes=2", "hosts.processors=1"];
+    let took = |more: &[&str]| makespan_us(&two, &[&shared[..], more].concat());
+    // A first turn of any length, then of 10 ms each: 8 or 9 in all.
+    let switches = (took(&[]) - 80_000.0) / 50.0;
+    assert!(
+        [7.0, 8.0, 9.0]
+            .iter()
+            .any(|it| (switches - it).abs() < 0.01),
+        "{switches}"
+    );
+    let free = took(&["hosts.scheduler.switch=0 s"]);
+    assert_near(free, 80_000.0);
+    let long = took(&["hosts.scheduler.quantum=100 ms"]);
+    assert!((80_049.0..80_101.0).contains(&long), "{long}");
+}
+
+#[test]
+fn both_ends_of_a_long_message_register_it() {
+    let one = goal(&["send 80000b to 1", "recv 80000b from 0"]);
+    let each = [
+        "traffic.registration=each",
+        "hosts.model.memory.register=16 us",
+    ];
+    let each = [&each[..], &["hosts.model.memory.register_rate=infinite"]].concat();
+    let more = makespan_us(&one, &each) - makespan_us(&one, &[]);
+    // The receiver answers with a request of its own and not with the reply.
+    assert!((32.0..60.0).contains(&more), "{more}");
+}
+
+#[test]
+fn a_slow_host_makes_it_longer() {
+    let ring = "collective = \"all-reduce\"\nalgorithm = \"ring\"\nbytes = \"1 MB\"";
+    let usual = makespan_us(ring, &[]);
+    let text = |fault: &str| format!("{ring}\n[[fault]]\n{fault}");
+    let host = makespan_us(&text("kind = \"slow-host\"\nhost = 1\nfactor = 20"), &[]);
+    assert!(host > usual * 1.2, "{host} and {usual}");
+}
+
+#[test]
+fn what_waits_for_what_never_comes_is_named() {
+    let result = run(&study(&goal(&["recv 8b from 1", "recv 8b from 0"]), &[]));
+    assert_eq!(result.ended, Ended::Stalled);
+    let told = result.violations.join(" ");
+    assert!(told.contains("came to a stop"), "{told}");
+    // Ranks that look for ever on one processor stop, too.
+    let set = [
+        "hosts.processes=2",
+        "hosts.processors=1",
+        "hosts.scheduler.wait=spin",
+    ];
+    let local = ["hosts.local_rate=80 MB/s"];
+    let set = [&set[..], &local].concat();
+    let result = run(&study(&goal(&["recv 8b from 1", "recv 8b from 0"]), &set));
+    assert_eq!(result.ended, Ended::Stalled);
+    assert!(result.simulated < Time::from_milliseconds(200_000));
+    // Sends that nobody takes.
+    let result = run(&study(&goal(&["send 8b to 1", "calc 1"]), &[]));
+    assert_eq!(result.violations.len(), 1, "{:?}", result.violations);
+}
+
+#[test]
+fn endpoints_take_frames_in_turns_where_there_are_more_of_them() {
+    let traffic = "program = \"nas-cg\"\nclass = \"S\"\niterations = 2\ncopies = 4\n\
+                   operations_per_second = 30e6";
+    let set = [
+        "hosts.processes=4",
+        "hosts.processors=1",
+        "hosts.model.host.remap_period=0 s",
+    ];
+    let remaps = |frames: &str| {
+        let result = run(&study(traffic, &[&set[..], &[frames]].concat()));
+        assert_eq!(result.violations, [] as [String; 0]);
+        result.interfaces.unwrap().remaps
+    };
+    // Each of 16 endpoints is moved in once before it begins, and no more.
+    assert_eq!(remaps("hosts.model.endpoints.frames=8"), 16);
+    assert!(remaps("hosts.model.endpoints.frames=2") > 16);
+}
+
+#[test]
+fn what_endpoints_cannot_do_is_said() {
+    let one = goal(&["send 8b to 1", "recv 8b from 0"]);
+    for (traffic, set, words) in [
+        (DRAWN, &["run.until=1 ms"][..], "have no VIs"),
+        (&*one, &["hosts.processors=2"], "has one processor"),
+        (&one, &["hosts.adapters=2"], "one interface at their host"),
+        (
+            &one,
+            &["traffic.reliability=unreliable"],
+            "transport of their own",
+        ),
+        (
+            &one,
+            &["hosts.model.endpoints.remap=blocking"],
+            "do not wait for remaps",
+        ),
+        (&one, &["hosts.model.interface.clock=10 Hz"], "below 1 kHz"),
+        (
+            &one,
+            &["hosts.scheduler.quantum=1 ms"],
+            "has no effect here",
+        ),
+        (
+            &one,
+            &["hosts.processors=1", "hosts.scheduler.quantum=1 us"],
+            "a turn ends before",
+        ),
+    ] {
+        let told = refused(traffic, set);
+        assert!(told.contains(words), "{told}");
+    }
+}
+
+#[test]
+fn copies_that_take_turns_are_on_the_same_hosts_and_page_their_endpoints() {
+    let set: Vec<Override> = [
+        "traffic.program=nas-cg",
+        "traffic.class=S",
+        "hosts.model.endpoints.frames=2",
+    ]
+    .map(Override::fixed)
+    .into();
+    let study = Study::load("time-shared", &set).unwrap();
+    let found: Vec<(f64, u64)> = study
+        .cells()
+        .iter()
+        .map(|cell| {
+            let copies = cell.config.hosts.processes;
+            assert_eq!(cell.value("traffic.copies"), Some(copies.to_string()));
+            let remaps = run(cell).interfaces.unwrap().remaps;
+            (done(cell).makespan.microseconds_f64(), remaps)
+        })
+        .collect();
+    let [(alone, none), (two, few), (three, some), (four, more)] = found[..] else {
+        panic!("four cells: {found:?}");
+    };
+    // One endpoint a host is moved in before anything begins, then two.
+    assert_eq!((none, few), (16, 32));
+    assert!(some > 48 && more > some, "{found:?}");
+    assert!(
+        two > 1.5 * alone && three > two && four > three,
+        "{found:?}"
+    );
+}
