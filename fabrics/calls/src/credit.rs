@@ -3,10 +3,10 @@
 //! What a queue pair takes is known where it was made: its sizes, its state as it was last changed,
 //! what was posted, and what of that has completed. Whoever carries requests out never has less
 //! room than is reckoned with here: a send or receive makes room there before its completion is
-//! found. Of what is not known for sure the answer is waited for, as of any call: datagrams, whose
+//! found. Of what is not known for sure the answer is waited for, as of any call: a datagram whose
 //! address may be gone; what finds no room here; a queue pair that had an error or was reset.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use viaduct_core::verbs::{
@@ -25,6 +25,8 @@ struct State {
     /// By their numbers.
     pairs: BTreeMap<u32, Pair>,
     shared: BTreeMap<Key, Shared>,
+    /// Where datagrams may go: address handles.
+    addresses: BTreeSet<Key>,
 }
 
 #[derive(Debug)]
@@ -91,6 +93,19 @@ impl Credits {
         self.lock().shared.remove(&key);
     }
 
+    pub(crate) fn made_address(&self, key: Key) {
+        self.lock().addresses.insert(key);
+    }
+
+    pub(crate) fn destroyed_address(&self, key: Key) {
+        self.lock().addresses.remove(&key);
+    }
+
+    /// A device was closed, with the address handles that were made there.
+    pub(crate) fn closed(&self) {
+        self.lock().addresses.clear();
+    }
+
     /// The program has changed its state.
     pub(crate) fn modified(&self, number: u32, state: QueuePairState) {
         if let Some(pair) = self.lock().pairs.get_mut(&number) {
@@ -102,9 +117,16 @@ impl Credits {
 
     /// Posts sends on credit, if they will be taken.
     pub(crate) fn sends(&self, number: u32, sends: &[Send]) -> Cost {
-        let mut state = self.lock();
-        let pair = state.pairs.get_mut(&number)?;
-        if !pair.takes(sends) {
+        let State {
+            pairs, addresses, ..
+        } = &mut *self.lock();
+        let pair = pairs.get_mut(&number)?;
+        let is_there = |send: &Send| {
+            let to = send.datagram.as_ref();
+            to.is_some_and(|to| addresses.contains(&to.address))
+        };
+        let has_ways = pair.options.kind != QueuePairType::Ud || sends.iter().all(is_there);
+        if !has_ways || !pair.takes(sends) {
             return None;
         }
         pair.posted(sends);
@@ -160,7 +182,7 @@ impl Credits {
         if completions.is_empty() {
             return;
         }
-        let State { pairs, shared } = &mut *self.lock();
+        let State { pairs, shared, .. } = &mut *self.lock();
         for completion in completions {
             let Some(pair) = pairs.get_mut(&completion.queue_pair) else {
                 continue;
@@ -200,7 +222,6 @@ impl Pair {
             check::send(kind, opcode, flags, elements.len(), bytes, limits).is_ok()
         };
         !self.is_lost
-            && kind != QueuePairType::Ud
             && check::takes_sends(self.state)
             && self.room >= sends.len() as i64
             && sends.iter().all(is_fine)
@@ -222,6 +243,7 @@ mod tests {
     use viaduct_core::verbs::{Capabilities, SendOpcode};
 
     use super::*;
+    use crate::request::Datagram;
 
     const PAIR: u32 = 7;
     const COST: u64 = 30;
@@ -348,6 +370,31 @@ mod tests {
     }
 
     #[test]
+    fn datagrams_go_where_an_address_is_known() {
+        let credits = credits(QueuePairType::Ud, QueuePairState::ReadyToSend, false);
+        let address = Key::from_bits(9);
+        let mut datagram = send(flags::send::SIGNALED);
+        assert_eq!(credits.sends(PAIR, &[datagram.clone()]), None);
+        datagram.datagram = Some(Datagram {
+            address,
+            queue_pair: 8,
+            queue_key: 7,
+        });
+        let datagram = [datagram];
+        assert_eq!(credits.sends(PAIR, &datagram), None);
+        for gone in [Credits::closed, |it: &Credits| {
+            it.destroyed_address(Key::from_bits(9));
+        }] {
+            credits.made_address(address);
+            assert_eq!(credits.sends(PAIR, &datagram), Some(COST));
+            let mixed = [datagram.as_slice(), &[send(0)]].concat();
+            assert_eq!(credits.sends(PAIR, &mixed), None);
+            gone(&credits);
+            assert_eq!(credits.sends(PAIR, &datagram), None);
+        }
+    }
+
+    #[test]
     fn what_may_be_refused_is_no_credit() {
         use QueuePairState::{Init, ReadyToReceive, ReadyToSend, Reset};
         for state in [Init, ReadyToReceive] {
@@ -355,8 +402,6 @@ mod tests {
             assert_eq!(credits.sends(PAIR, &[send(0)]), None);
             assert_eq!(credits.receive(PAIR, 1), Some(COST));
         }
-        let datagrams = credits(QueuePairType::Ud, ReadyToSend, false);
-        assert_eq!(datagrams.sends(PAIR, &[send(0)]), None);
         let fine = ready();
         let mut wrong = send(0);
         wrong.opcode = SendOpcode::RdmaRead;

@@ -246,6 +246,9 @@ impl Context {
     pub fn close(&self) -> Result<()> {
         let context = self.key;
         ask::<()>(self.line, &Request::Close { context })?;
+        if let Some(credits) = self.line.credits() {
+            credits.closed();
+        }
         close(self.descriptor);
         Ok(())
     }
@@ -467,6 +470,9 @@ impl ProtectionDomain {
     pub fn create_address_handle(&self, attributes: &AddressAttributes) -> Result<AddressHandle> {
         let (line, domain, attributes) = (self.line, self.key, *attributes);
         let key = ask(line, &Request::CreateAddress { domain, attributes })?;
+        if let Some(credits) = line.credits() {
+            credits.made_address(key);
+        }
         Ok(AddressHandle { line, key })
     }
 
@@ -535,7 +541,11 @@ impl AddressHandle {
     /// EINVAL when it is gone already.
     pub fn destroy(&self) -> Result<()> {
         let address = self.key;
-        ask(self.line, &Request::DestroyAddress { address })
+        ask::<()>(self.line, &Request::DestroyAddress { address })?;
+        if let Some(credits) = self.line.credits() {
+            credits.destroyed_address(address);
+        }
+        Ok(())
     }
 }
 
