@@ -100,7 +100,7 @@ pub(crate) fn busiest(named: &NamedRun<'_>, most: usize) -> Vec<Vec<String>> {
             topology.link_name(LinkId(row.link)),
             crate::summary::class_word(row.class).replace('_', " "),
             percent(row.utilisation),
-            row.flows_max.to_string(),
+            at_once(row),
         ];
         if has_frames {
             let counts = [
@@ -117,9 +117,25 @@ pub(crate) fn busiest(named: &NamedRun<'_>, most: usize) -> Vec<Vec<String>> {
     .collect()
 }
 
+/// Most messages at once on a link that something has crossed: not all interfaces count them.
+fn at_once(row: &LinkRow) -> String {
+    match row.flows_max {
+        0 => "-".to_owned(),
+        most => most.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_not_counted_is_no_number() {
+        let mut row = crate::sample::result().link_rows.swap_remove(0);
+        assert_eq!(at_once(&row), "4");
+        row.flows_max = 0;
+        assert_eq!(at_once(&row), "-");
+    }
 
     #[test]
     fn the_scale_ends_at_a_round_value_above_the_busiest() {
