@@ -132,19 +132,7 @@ fn result(config: &ClusterConfig, operations: &Operations, carried: Carried) -> 
 fn link_rows(config: &ClusterConfig, carried: &Carried) -> Vec<LinkRow> {
     let topology = &config.topology;
     let all = 0..topology.link_count();
-    let row = |link: u32| LinkRow {
-        link,
-        class: topology.link_class(LinkId(link)),
-        wire_bytes: 0.0,
-        utilisation: 0.0,
-        flows_max: 0,
-        queue_max_bytes: 0,
-        frames_lost: 0,
-        frames_trimmed: 0,
-        frames_marked: 0,
-        pauses: 0,
-        paused: Time::ZERO,
-    };
+    let row = |link: u32| LinkRow::unused(link, topology.link_class(LinkId(link)));
     let mut rows: Vec<LinkRow> = all.map(row).collect();
     let span = carried.end.picoseconds().max(1) as f64;
     for (link, bytes, busy) in &carried.links {

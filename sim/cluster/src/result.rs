@@ -252,6 +252,26 @@ pub struct LinkRow {
     pub paused: Time,
 }
 
+impl LinkRow {
+    /// Of a link that nothing has crossed.
+    #[must_use]
+    pub const fn unused(link: u32, class: LinkClass) -> Self {
+        Self {
+            link,
+            class,
+            wire_bytes: 0.0,
+            utilisation: 0.0,
+            flows_max: 0,
+            queue_max_bytes: 0,
+            frames_lost: 0,
+            frames_trimmed: 0,
+            frames_marked: 0,
+            pauses: 0,
+            paused: Time::ZERO,
+        }
+    }
+}
+
 /// Messages lost at one host for one cause.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Drops {

@@ -215,9 +215,8 @@ impl<P: Programs> Cluster<P> {
                 let resource = ResourceId(link);
                 let wire_bytes = self.network.carried(resource);
                 let possible = self.network.rate(resource) * span;
+                let class = self.config.topology.link_class(LinkId(link));
                 LinkRow {
-                    link,
-                    class: self.config.topology.link_class(LinkId(link)),
                     wire_bytes,
                     utilisation: if possible > 0.0 {
                         wire_bytes / possible
@@ -225,13 +224,8 @@ impl<P: Programs> Cluster<P> {
                         0.0
                     },
                     flows_max: self.network.flows_max(resource),
-                    // Of the whole run: see `note_queues`.
-                    queue_max_bytes: 0,
-                    frames_lost: 0,
-                    frames_trimmed: 0,
-                    frames_marked: 0,
-                    pauses: 0,
-                    paused: Time::ZERO,
+                    // What queues did is of the whole run: see `note_queues`.
+                    ..LinkRow::unused(link, class)
                 }
             })
             .collect()

@@ -354,8 +354,8 @@ impl Run<'_> {
 }
 
 impl<N: Links> Cluster<N> {
-    /// Gives each rank an endpoint, and hosts their processes: the endpoints are in frames, as many
-    /// as there are.
+    /// Gives each rank an endpoint, and hosts their processes. Each frame has an endpoint at first,
+    /// if there are so many.
     fn place_ranks(&mut self, run: &Run<'_>, operations: Box<Operations>) {
         let count = operations.graph().ranks();
         let mut ranks = Box::new(Ranks::new(operations, run.cluster, &self.config));

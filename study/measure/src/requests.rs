@@ -92,8 +92,8 @@ impl Left {
     }
 }
 
-/// The tenth percentile of each time, over as many repetitions as it takes, as long as there is
-/// time: interruptions only add.
+/// The tenth percentile of each time, since interruptions only add to it. The burst is repeated as
+/// often as its kind asks for, or until the time for the figure is over.
 fn undisturbed(requests: &mut dyn Requests, burst: Burst, left: &mut Left) -> Result<Elapsed> {
     let count = requests.repetitions(burst).max(1);
     let mut elapsed = Vec::new();
