@@ -28,6 +28,9 @@ const LONG: [&str; 8] = [
 
 /// Lines that say why a program failed.
 const LONGEST_REASON: usize = 60;
+/// What a conformance suite says of a case that failed, and how many lines that takes.
+const FAILED: &str = " FAILED ";
+const LINES_OF_A_CASE: usize = 4;
 
 /// An executable that `cargo test` would run.
 #[derive(Clone, Debug)]
@@ -121,18 +124,25 @@ fn run(program: &Program) -> io::Result<Ended> {
     Ok(Ended { printed, findings })
 }
 
-/// Which tests failed and how, as the test runner lists them behind all tests; else the last that
-/// was printed. It is said again behind all programs: a log that keeps its end alone has it.
+/// Which tests failed and how, as the test runner lists them behind all tests; else the cases of a
+/// conformance suite that failed, and the last that was printed. It is said again behind all
+/// programs: a log that keeps its end alone has it.
 fn reason(printed: &str) -> Vec<&str> {
     let lines: Vec<&str> = printed.lines().collect();
-    match lines.iter().position(|line| *line == "failures:") {
-        Some(begin) => lines[begin..]
-            .iter()
-            .copied()
-            .take(LONGEST_REASON)
-            .collect(),
-        None => lines[lines.len().saturating_sub(LONGEST_REASON)..].to_vec(),
+    if let Some(begin) = lines.iter().position(|line| *line == "failures:") {
+        let listed = lines[begin..].iter().copied();
+        return listed.take(LONGEST_REASON).collect();
     }
+    let failed = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.contains(FAILED));
+    let cases: Vec<&str> = failed
+        .flat_map(|(at, _)| lines[at..].iter().copied().take(LINES_OF_A_CASE))
+        .take(LONGEST_REASON)
+        .collect();
+    let last = lines.len().saturating_sub(LONGEST_REASON - cases.len());
+    [&cases, &lines[last..]].concat()
 }
 
 #[cfg(test)]
@@ -175,5 +185,9 @@ mod tests {
             reason("running 1 test\nkilled\n"),
             ["running 1 test", "killed"]
         );
+        let cases = "  99 O one FAILED 5 ms\n         expected\n".to_owned() + &"more\n".repeat(80);
+        let found = reason(&cases);
+        assert_eq!(found.len(), LONGEST_REASON);
+        assert_eq!(found[..2], ["  99 O one FAILED 5 ms", "         expected"]);
     }
 }

@@ -4,6 +4,7 @@
 //! it again as its peers. So nothing else runs in a process whose descriptors and mappings are
 //! counted, and a survivor that hangs can be ended.
 
+mod breaks;
 mod departures;
 mod end;
 mod forks;

@@ -52,12 +52,21 @@ pub(crate) struct Incoming {
     pub(crate) cookies: u32,
     /// The slot of the last look in vain.
     vain: u32,
-    /// A message of which more parts are to come.
-    partial: Option<Partial>,
-    /// A message broke the connection: those behind it do not count.
-    is_broken: bool,
+    stage: Stage,
     /// What was done on this connection.
     pub(crate) counts: Counts,
+}
+
+/// What the next slot is to a receiver.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// The first of a message.
+    BetweenMessages,
+    /// A further part of this message.
+    InMessage(Partial),
+    /// Nothing: the message in it, or one before it, broke the connection. Until its end other
+    /// threads may look, and deal with nothing more.
+    Broken,
 }
 
 /// How far a message in parts has come.
@@ -144,8 +153,7 @@ impl Incoming {
             posted: 0,
             cookies: 0,
             vain: 0,
-            partial: None,
-            is_broken: false,
+            stage: Stage::BetweenMessages,
             counts: Counts::default(),
         }
     }
@@ -154,6 +162,11 @@ impl Incoming {
     #[inline]
     pub(crate) fn watch(&self) -> Watch {
         self.direction.watch(self.next)
+    }
+
+    #[inline(always)]
+    fn is_between_messages(&self) -> bool {
+        matches!(self.stage, Stage::BetweenMessages)
     }
 
     #[inline(always)]
@@ -196,7 +209,7 @@ impl ReceiveSide {
             incoming.vain = next;
             return Some(None);
         };
-        if header.kind != Kind::Inline as u8 || incoming.partial.is_some() {
+        if header.kind != Kind::Inline as u8 || !incoming.is_between_messages() {
             return None;
         }
         if next.wrapping_sub(incoming.vain) >= IN_A_ROW_ALONE {
@@ -224,7 +237,7 @@ impl ReceiveSide {
         let (immediate, peer_posted) = direction.immediate_and_credit(next);
         credit.store(peer_posted, Ordering::Relaxed);
         let immediate = (header.flags & flag::IMMEDIATE != 0).then_some(immediate);
-        if header.kind == Kind::Inline as u8 && incoming.partial.is_none() {
+        if header.kind == Kind::Inline as u8 && incoming.is_between_messages() {
             let payload = direction.payload(next);
             if self
                 .take_simple::<true>(header, immediate, payload)
@@ -242,15 +255,17 @@ impl ReceiveSide {
         let Some(incoming) = &self.incoming else {
             return Look::Nothing;
         };
+        if matches!(incoming.stage, Stage::Broken) {
+            return Look::Nothing;
+        }
         let kind = Kind::from_bits(header.kind);
         // A sender refuses what is longer than the VI's messages.
         if header.length > self.side.max_transfer_bytes {
             return Look::Garbage;
         }
-        if let Some(partial) = incoming.partial
-            && Some(partial.kind) != kind
-        {
-            return Look::Garbage;
+        match incoming.stage {
+            Stage::InMessage(partial) if Some(partial.kind) != kind => return Look::Garbage,
+            _ => {}
         }
         match kind {
             Some(Kind::Placed) => self.placed(header, immediate),
@@ -505,25 +520,20 @@ impl ReceiveSide {
         let Some(incoming) = &mut self.incoming else {
             return Look::Nothing;
         };
-        incoming.partial = None;
         if !outcome.breaks {
+            incoming.stage = Stage::BetweenMessages;
             incoming.advance(slots, header.flags & flag::ACKNOWLEDGE != 0);
             self.write_cookies();
             return Look::Dealt;
         }
         // The counter stays before this message, or its sender would take it for delivered.
+        incoming.stage = Stage::Broken;
         incoming.counts.returns += 1;
-        kill_point!();
-        incoming
-            .direction
-            .consumed()
-            .store(incoming.next, Ordering::Release);
+        incoming.tell_consumed();
         let until = incoming.next.wrapping_add(slots);
         let told = u64::from(until) | u64::from(outcome.sender.bits()) << 32;
         kill_point!();
         incoming.direction.outcome().store(told, Ordering::Release);
-        incoming.next = until;
-        incoming.is_broken = true;
         Look::Breaks
     }
 
@@ -584,14 +594,11 @@ impl ReceiveSide {
     /// The state of the message that this part belongs to; `None` for one that cannot be.
     fn partial(&mut self, kind: Kind, header: Header, part_bytes: u64) -> Option<Partial> {
         let total = u64::from(header.length);
-        let known = self.incoming.as_ref()?.partial;
+        let stage = self.incoming.as_ref()?.stage;
         let continues = header.flags & flag::CONTINUES != 0;
-        if continues != known.is_some() {
-            return None;
-        }
-        let partial = match known {
-            Some(partial) => partial,
-            None => {
+        let partial = match stage {
+            Stage::InMessage(partial) if continues => partial,
+            Stage::BetweenMessages if !continues => {
                 let bad = match kind {
                     Kind::Pool => self.receive_for(total).err(),
                     _ => None,
@@ -603,6 +610,7 @@ impl ReceiveSide {
                     bad,
                 }
             }
+            _ => return None,
         };
         let is_last = header.flags & flag::MORE == 0;
         let done = partial.done + part_bytes;
@@ -612,7 +620,7 @@ impl ReceiveSide {
     /// Keeps the state of a message until its next part.
     fn keep(&mut self, partial: Partial) -> Look {
         if let Some(incoming) = &mut self.incoming {
-            incoming.partial = Some(partial);
+            incoming.stage = Stage::InMessage(partial);
             incoming.advance(1, true);
         }
         Look::Dealt
@@ -644,7 +652,7 @@ impl ReceiveSide {
             return self.keep(partial);
         }
         if let Some(incoming) = &mut self.incoming {
-            incoming.partial = None;
+            incoming.stage = Stage::BetweenMessages;
         }
         let operation = Operation::SendReceive;
         if let Some(taking) = partial.bad {
@@ -677,7 +685,8 @@ impl ReceiveSide {
     /// Deals with what lies in the transfer queue now, at the end of a connection: its sender may
     /// have been told that it arrived. False: one of the messages breaks the connection.
     pub(crate) fn take_arrived(&mut self, credit: &AtomicU32) -> bool {
-        if self.incoming.as_ref().is_some_and(|it| it.is_broken) {
+        let is_broken = |it: &Incoming| matches!(it.stage, Stage::Broken);
+        if self.incoming.as_ref().is_some_and(is_broken) {
             return false;
         }
         // No more lies there; what comes meanwhile may be left.
@@ -693,8 +702,8 @@ impl ReceiveSide {
 
     /// Ends the connection's part of this side; what is posted stays so.
     pub(crate) fn end(&mut self, under_way: Status) {
-        let partial = self.incoming.as_mut().and_then(|it| it.partial.take());
-        if let Some(partial) = partial {
+        let stage = self.incoming.as_ref().map(|it| it.stage);
+        if let Some(Stage::InMessage(partial)) = stage {
             self.complete_under_way(partial, under_way);
         }
         if let (Some(incoming), Some(nic)) = (self.incoming.take(), &self.side.nic) {

@@ -106,6 +106,22 @@ pub(crate) fn shared(
     ))
 }
 
+/// Deals with one slot, as a thread does that has not come to what follows from it yet.
+#[cfg(test)]
+pub(crate) fn look_once(vi: ViHandle) -> Result<crate::receive::Look> {
+    let vi = &find(vi)?.object;
+    Ok(vi.receive.lock().look(&vi.credit))
+}
+
+/// What such a thread comes to after a message that breaks the connection.
+#[cfg(test)]
+pub(crate) fn break_connection(vi: ViHandle) -> Result<()> {
+    let found = &find(vi)?.object;
+    let connection = found.receive.lock().connection();
+    found.break_connection(vi.bits(), connection, Queue::Receive);
+    Ok(())
+}
+
 /// The VI behind a handle, for `connect`.
 pub(crate) fn connectable(vi: ViHandle) -> Result<Arc<dyn Connectable>> {
     let slot = find(vi)?;

@@ -103,7 +103,7 @@ fn a_remote_write_longer_than_the_messages_of_its_vi_breaks_the_connection() {
 }
 
 /// Connects two VIs of this process.
-fn connect(station: &Station, server: ViHandle, client: ViHandle, meet: &str) {
+pub(super) fn connect(station: &Station, server: ViHandle, client: ViHandle, meet: &str) {
     thread::scope(|scope| {
         scope.spawn(|| station.serve(server, meet, SOON).unwrap());
         assert!(wait_until(SOON, || station.ask(client, meet, SOON).is_ok()));

@@ -4,7 +4,7 @@ use viaduct_core::Operation;
 use viaduct_core::outcome;
 use viaduct_core::protection::RemoteAccess;
 
-use super::{Look, ReceiveSide};
+use super::{Look, ReceiveSide, Stage};
 use crate::channel::{Header, Kind, flag};
 use crate::copy;
 use crate::regions::Placement;
@@ -62,7 +62,7 @@ impl ReceiveSide {
             return self.keep(partial);
         }
         if let Some(incoming) = &mut self.incoming {
-            incoming.partial = None;
+            incoming.stage = Stage::BetweenMessages;
         }
         let operation = Operation::RdmaWrite;
         if has_immediate && let Err(outcome) = self.receive_of_write() {
