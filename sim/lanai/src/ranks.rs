@@ -645,7 +645,13 @@ impl Ranks {
 
     /// What posting a message took its sender; the end of a slice that others cut is later.
     fn posting(&self, entry: &Entry) -> Time {
-        self.config.host.send_of(entry.bytes)
+        let part = Part::of_word(entry.number);
+        let sender = match part.role() {
+            Role::Clearance => self.graph().operation(part.send()).peer,
+            _ => self.graph().rank_of(part.send()),
+        };
+        let span = self.config.host.send_of(entry.bytes);
+        self.pace(sender, entry.posted_at).stretch(span)
     }
 
     /// A rank has taken a message out of its queue.

@@ -4,8 +4,9 @@ use std::fs;
 use std::ops::ControlFlow;
 
 use viaduct_cluster::result::{ApplicationResult, Ended, RunResult};
-use viaduct_cluster::why::critical_path;
+use viaduct_cluster::why::{Doing, Step, critical_path};
 use viaduct_engine::Time;
+use viaduct_hardware::Stage;
 use viaduct_scenario::{Override, Study, load_endpoints_in, parse_study_with};
 
 const HEAD: &str = "\
@@ -19,8 +20,13 @@ nic = \"am-myrinet\"
 ";
 
 fn study(traffic: &str, set: &[&str]) -> Study {
+    study_of(&format!("[traffic]\n{traffic}"), set)
+}
+
+/// Of tables, of which `[traffic]` is one.
+fn study_of(tables: &str, set: &[&str]) -> Study {
     let overrides: Vec<Override> = set.iter().map(|text| Override::fixed(*text)).collect();
-    let text = format!("{HEAD}[traffic]\n{traffic}");
+    let text = format!("{HEAD}{tables}");
     parse_study_with(&text, &overrides).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -117,6 +123,42 @@ fn a_message_takes_what_a_request_of_the_interface_takes() {
         &["traffic.eager=1 MiB", "traffic.copy_rate=100 MB/s"],
     );
     assert_near(copied - free, 200.0);
+    // One whose receive is there is not.
+    let awaited = goal(&["send 20000b to 1", "recv 20000b from 0"]);
+    let free = makespan_us(&awaited, &["traffic.eager=1 MiB"]);
+    let copied = makespan_us(
+        &awaited,
+        &["traffic.eager=1 MiB", "traffic.copy_rate=100 MB/s"],
+    );
+    assert_near(copied, free);
+}
+
+#[test]
+fn what_is_free_begins_in_the_order_sends_receives_computations() {
+    let both = goal(&[
+        "calc 1000000\nsend 0b to 1",
+        "r: recv 0b from 0\nc: calc 1000000\nc requires r",
+    ]);
+    let took = makespan_us(&both, &[]);
+    assert!((1_000.0..1_100.0).contains(&took), "{took}");
+    // None of what would begin later than traffic stops begins.
+    let late = goal(&["a: calc 2000000\nb: calc 3000000\nb requires a", "calc 1"]);
+    let result = run(&study(&late, &["traffic.stop=1 ms"]));
+    let application = result.application.unwrap();
+    assert_eq!((application.ended, application.operations), (2, 3));
+    assert_near(application.makespan.microseconds_f64(), 2_000.0);
+}
+
+#[test]
+fn no_more_requests_are_outstanding_than_a_queue_holds() {
+    let hundred = ["send 0b to 1"; 100].join("\n");
+    let received = ["recv 0b from 0"; 100].join("\n");
+    let busy = goal(&[&hundred, &format!("calc 10000000\n{received}")]);
+    for model in ["am-myrinet", "gam-myrinet"] {
+        let study = study(&busy, &[&format!("hosts.nic={model}")]);
+        done(&study);
+        assert_eq!(run(&study).interfaces.unwrap().refusals, 0, "{model}");
+    }
 }
 
 #[test]
@@ -186,10 +228,23 @@ fn ranks_of_a_host_have_processors_and_a_link_of_their_own_unless_they_share_its
     assert_near(makespan_us(&beside, &local), 105.0);
     let application = done(&study(&beside, &local));
     assert_eq!(application.local_messages, 1);
+    // The link sends one after the other, and a send ends when it has been sent.
+    let twice = goal(&[
+        "send 8000b to 1\nsend 8000b to 1",
+        "recv 8000b from 0\nrecv 8000b from 0",
+    ]);
+    assert_near(makespan_us(&twice, &local), 205.0);
+    let then = goal(&[
+        "s: send 8000b to 1\nc: calc 1000000\nc requires s",
+        "recv 8000b from 0",
+    ]);
+    assert_near(makespan_us(&then, &local), 1_100.0);
     // A second processor computes beside the first.
     let both = goal(&["calc 1000000\ncalc 700000 cpu 1"]);
     assert_near(makespan_us(&both, &[]), 1_000.0);
     assert_near(makespan_us(&both, &["hosts.processors=1"]), 1_700.0);
+    let others = goal(&["calc 1000000 cpu 1\ncalc 700000 cpu 2"]);
+    assert_near(makespan_us(&others, &[]), 1_000.0);
 }
 
 #[test]
@@ -225,12 +280,77 @@ fn both_ends_of_a_long_message_register_it() {
 }
 
 #[test]
-fn a_slow_host_makes_it_longer() {
-    let ring = "collective = \"all-reduce\"\nalgorithm = \"ring\"\nbytes = \"1 MB\"";
-    let usual = makespan_us(ring, &[]);
-    let text = |fault: &str| format!("{ring}\n[[fault]]\n{fault}");
-    let host = makespan_us(&text("kind = \"slow-host\"\nhost = 1\nfactor = 20"), &[]);
-    assert!(host > usual * 1.2, "{host} and {usual}");
+fn all_that_the_processor_of_a_slow_host_does_takes_longer() {
+    // Twice as slow as what is twenty times as slow: nothing of it overlaps with the interface.
+    let more_us = |graph: &str, host: u32, set: &[&str]| {
+        let took = |factor: u32| {
+            let fault = format!("kind = \"slow-host\"\nhost = {host}\nfactor = {factor}\n");
+            let traffic = format!("[[fault]]\n{fault}[traffic]\n{graph}");
+            let set = [&["hosts.nic=gam-myrinet"][..], set].concat();
+            done(&study_of(&traffic, &set)).makespan.microseconds_f64()
+        };
+        (took(40) - took(20)) / 20.0
+    };
+    let (send, receive, look) = (2.9, 2.9, 0.5);
+    let one = goal(&["send 0b to 1", "recv 0b from 0"]);
+    assert_near(more_us(&one, 0, &[]), send);
+    assert_near(more_us(&one, 1, &[]), receive + look / 2.0);
+    // What was taken is answered before anything else is posted.
+    let back = goal(&[
+        "send 0b to 1\nrecv 0b from 1",
+        "r: recv 0b from 0\ns: send 0b to 0\ns requires r",
+    ]);
+    assert_near(more_us(&back, 1, &[]), receive + look / 2.0 + send + send);
+    let computes = goal(&["calc 1000000\ncalc 3000000 cpu 1", "calc 1"]);
+    assert_near(more_us(&computes, 0, &[]), 3_000.0);
+    assert_near(more_us(&computes, 0, &["hosts.processors=1"]), 4_000.0);
+    // 20,000 bytes at 100 MB/s.
+    let late = goal(&[
+        "send 20000b to 1\nsend 8b to 1 tag 2",
+        "l1: recv 8b from 0 tag 2\nl2: recv 20000b from 0\nl2 requires l1",
+    ]);
+    let eager = "traffic.eager=1 MiB";
+    let copied = more_us(&late, 1, &[eager, "traffic.copy_rate=100 MB/s"]);
+    assert_near(copied - more_us(&late, 1, &[eager]), 200.0);
+    // So long for each message that is taken, and longer on a processor that is slow.
+    let each = |faults: &str| {
+        let traffic = format!("{faults}[traffic]\n{one}");
+        let study = study_of(&traffic, &["hosts.nic=gam-myrinet"]);
+        done(&study).makespan.microseconds_f64()
+    };
+    let slow = "[[fault]]\nkind = \"slow-host\"\nhost = 1\n";
+    let per_message = format!("{slow}per_message = \"100 us\"\n");
+    let twice = format!("{slow}factor = 2\n");
+    assert_near(each(&per_message) - each(""), 100.0);
+    assert_near(each(&(twice.clone() + &per_message)) - each(&twice), 200.0);
+}
+
+#[test]
+fn what_a_slow_host_takes_to_post_is_no_time_of_the_network() {
+    let one = goal(&["send 0b to 1", "recv 0b from 0"]);
+    let stages = |faults: &str| {
+        let study = study_of(&format!("{faults}[traffic]\n{one}"), &[]);
+        let path = critical_path(&study.config, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let [
+            Step {
+                doing: Doing::Message { stages, .. },
+                ..
+            },
+        ] = &path.steps[..]
+        else {
+            panic!("one message: {:?}", path.steps);
+        };
+        [Stage::Post, Stage::Network, Stage::Reap].map(|of| {
+            let found = stages.iter().find(|(stage, _)| *stage == of);
+            found.map_or(0.0, |(_, time)| time.microseconds_f64())
+        })
+    };
+    let usual = stages("");
+    assert_near(usual[0], 2.9);
+    let slow = stages("[[fault]]\nkind = \"slow-host\"\nhost = 0\nfactor = 20\n");
+    assert_near(slow[0], 58.0);
+    assert_near(slow[1], usual[1]);
+    assert_near(slow[2], usual[2]);
 }
 
 #[test]
