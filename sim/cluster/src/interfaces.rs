@@ -122,8 +122,8 @@ fn result(config: &ClusterConfig, operations: &Operations, carried: Carried) -> 
         events: carried.events,
         events_pending_max: 0,
         state_bytes: carried.state_bytes + operations.state_bytes() as u64,
-        violations: application.violations(&source, lost).collect(),
-        warnings: application.warnings(),
+        violations: application.violations(&source, lost, |_| false).collect(),
+        warnings: Vec::from_iter(application.warnings(carried.ended)),
         application: Some(application),
         interfaces: Some(carried.counts),
     }

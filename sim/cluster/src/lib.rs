@@ -163,7 +163,7 @@ mod ways;
 pub mod why;
 pub mod workload;
 
-pub use cluster::Progress;
+pub use cluster::{CONTROL_INTERVAL_EVENTS, Progress};
 pub use connect::RECEIVES_AT_FIRST;
 pub use error::RunError;
 pub use idle::{CONNECTIONS_KEPT, connections_kept};

@@ -85,9 +85,10 @@ impl<P: Programs> Cluster<P> {
             let source = self.config.traffic.application();
             let source = source.map_or_else(String::new, |application| application.shown());
             let lost = self.accounting.counts.dropped;
-            self.violations
-                .extend(application.violations(&source, lost));
-            warnings.extend(application.warnings());
+            let is_dead = |host| self.is_host_dead(host);
+            let violations: Vec<_> = application.violations(&source, lost, is_dead).collect();
+            self.violations.extend(violations);
+            warnings.extend(application.warnings(ended));
         }
         RunResult {
             digest,

@@ -7,7 +7,7 @@ use viaduct_cluster::faults::Fault as OfCluster;
 use viaduct_cluster::interfaces::{Carried, Interfaces};
 use viaduct_cluster::operations::Operations;
 use viaduct_cluster::result::{Ended, InterfaceCounts, MessageCounts};
-use viaduct_cluster::{Progress, RunError};
+use viaduct_cluster::{CONTROL_INTERVAL_EVENTS, Progress, RunError};
 use viaduct_engine::Time;
 use viaduct_frames::residency::Stall;
 use viaduct_topology::{HostId, Topology};
@@ -20,9 +20,6 @@ use crate::load::{FairLinks, HeldLinks, Links};
 use crate::process::Process;
 use crate::ranks::Ranks;
 use crate::timesharing::Scheduler;
-
-/// Events between two looks at whether the run is to go on.
-const EVENTS_BETWEEN_LOOKS: u64 = 1 << 16;
 
 /// Bytes of the longest message of an endpoint; ranks cut longer ones into pieces.
 pub const MESSAGE_BYTES_MAX: u32 = viaduct_am::MTU_BYTES as u32;
@@ -333,7 +330,7 @@ impl Run<'_> {
             if run.messages_max.is_some_and(|most| ranks.taken >= most) {
                 return (Ended::MessageCount, false);
             }
-            if events - looked_at >= EVENTS_BETWEEN_LOOKS {
+            if events - looked_at >= CONTROL_INTERVAL_EVENTS {
                 looked_at = events;
                 let progress = Progress {
                     now,

@@ -592,7 +592,9 @@ impl Topology {
     #[must_use]
     pub fn are_links_alike(&self) -> bool {
         let labels = self.labels();
-        self.is_routed_by_rule() && labels.is_none_or(|labels| labels.attributes.is_empty())
+        self.is_routed_by_rule()
+            && self.rates.is_empty()
+            && labels.is_none_or(|labels| labels.attributes.is_empty())
     }
 
     /// The measures of the generated network that it is, or that rules its routes.

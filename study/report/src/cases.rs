@@ -61,7 +61,7 @@ pub struct CaseDifference {
 /// What cases are compared by.
 fn compared(run: &Summary) -> Option<f64> {
     match &run.application {
-        Some(application) => Some(application.makespan_us),
+        Some(application) => application.makespan_us,
         None => run.latency_us.mean,
     }
 }
@@ -88,7 +88,7 @@ impl CaseRecord {
         Self {
             study: study.to_owned(),
             set: cell.set.to_vec(),
-            makespan_us: cell.spread(|run| Some(run.application.as_ref()?.makespan_us)),
+            makespan_us: cell.spread(Summary::makespan_us),
             bus_bandwidth_gb_per_s: cell.spread(|run| {
                 let collective = run.application.as_ref()?.collective.as_ref();
                 collective.map(|it| it.bus_bandwidth_gb_per_s)

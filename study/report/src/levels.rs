@@ -199,7 +199,7 @@ impl LevelRecord {
         Self {
             level: level.to_owned(),
             standstill_us: standstill_us(results),
-            makespan_us: cell.application(|it| it.makespan_us),
+            makespan_us: cell.makespan_us(),
             mean_us: cell.mean_us,
             p50_us: cell.latency(|latency| latency.p50),
             p99_us: cell.latency(|latency| latency.p99),

@@ -154,8 +154,9 @@ impl<'a> CellRecord<'a> {
         (alone > 0.0).then(|| own / alone)
     }
 
-    fn makespan_us(&self) -> Option<f64> {
-        self.application(|it| it.makespan_us)
+    /// The mean time until all operations had ended, of the runs in which they did.
+    pub(crate) fn makespan_us(&self) -> Option<f64> {
+        self.mean(Summary::makespan_us)
     }
 
     /// The one of cells that differs from this one in a key alone, which is 1 there.

@@ -217,8 +217,9 @@ impl FrameCounts {
 /// The result of a graph of operations.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct ApplicationSummary {
-    /// From the start of the traffic to the end of the last operation, microseconds.
-    pub makespan_us: f64,
+    /// From the start of the traffic to the end of the last operation, microseconds. None where
+    /// some have not ended: then nobody knows.
+    pub makespan_us: Option<f64>,
     /// Ranks.
     pub ranks: u64,
     /// Operations.
@@ -236,10 +237,10 @@ pub struct ApplicationSummary {
     /// How long all ranks together waited for one.
     #[serde(default)]
     pub waited_for_us: RankSpread,
-    /// Of a collective with bytes: how fast it was.
+    /// Of a collective with bytes: how fast it was, if it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collective: Option<CollectiveSummary>,
-    /// Where ranks are of several jobs, between which no message goes: each of these.
+    /// Where ranks are of several jobs, between which no message goes, and all have ended: each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobSummary>,
 }
@@ -353,11 +354,12 @@ impl ApplicationSummary {
                 makespan_us: tidy(spans.max().unwrap_or_default().microseconds_f64()),
             }
         };
+        let has_ended = result.ended == result.operations;
         let has_rate = |request: &&Request| {
-            request.collective != Collective::Barrier && result.makespan > Time::ZERO
+            has_ended && request.collective != Collective::Barrier && result.makespan > Time::ZERO
         };
         Self {
-            makespan_us: tidy(makespan_us),
+            makespan_us: has_ended.then(|| tidy(makespan_us)),
             ranks: result.ranks.len() as u64,
             operations: result.operations,
             operations_ended: result.ended,
@@ -368,7 +370,7 @@ impl ApplicationSummary {
             waited_for_us: spread(|row| row.waited_for),
             collective: request.filter(has_rate).map(collective),
             jobs: match jobs.len() {
-                2..=JOBS_MAX => jobs.into_iter().map(job).collect(),
+                2..=JOBS_MAX if has_ended => jobs.into_iter().map(job).collect(),
                 _ => Vec::new(),
             },
         }
@@ -396,6 +398,11 @@ pub struct WarningSummary {
 }
 
 impl Summary {
+    /// From the start of the traffic to the end of the last operation of its application.
+    pub(crate) fn makespan_us(&self) -> Option<f64> {
+        self.application.as_ref()?.makespan_us
+    }
+
     /// Gathers one run.
     #[must_use]
     pub fn new(provenance: &Provenance, config: &ClusterConfig, result: &RunResult) -> Self {

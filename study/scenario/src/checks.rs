@@ -15,7 +15,7 @@ use crate::network::TopologyCache;
 use crate::schema::{MechanismKind, Registration};
 use crate::section::Start;
 use crate::settings::Settings;
-use crate::units::{format_rate, format_size, format_time};
+use crate::units::{format_rate, format_size, format_time, rough_rate};
 
 /// A link this much faster than the NIC behind it is probably not what was meant.
 const LINK_OVER_NIC_MAX: f64 = 2.0;
@@ -858,25 +858,6 @@ fn straight_line_load(
 fn slowest_bus(config: &ClusterConfig) -> Option<Rate> {
     let rates = config.host.values().map(|host| host.bus.dma_rate());
     rates.min_by(|one, other| one.bits_per_second().total_cmp(&other.bits_per_second()))
-}
-
-/// A rate with three digits, for messages.
-fn rough_rate(bits_per_second: f64) -> String {
-    let units = [
-        (1e12, "Tbit/s"),
-        (1e9, "Gbit/s"),
-        (1e6, "Mbit/s"),
-        (1e3, "kbit/s"),
-    ];
-    let found = units.iter().find(|(size, _)| bits_per_second >= *size);
-    let (size, unit) = found.copied().unwrap_or((1.0, "bit/s"));
-    let value = bits_per_second / size;
-    let decimals = if value >= 100.0 {
-        0
-    } else {
-        usize::from(value < 10.0) + 1
-    };
-    format!("{value:.decimals$} {unit}")
 }
 
 /// A rate written in bytes, written in bits instead.

@@ -6,7 +6,9 @@ mod line;
 use std::collections::BTreeMap;
 
 use viaduct_cluster::background;
+use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::faults::{Detection, Fault, Links, Slowness};
+use viaduct_hardware::Rate;
 use viaduct_topology::{HostId, LinkId, Node, SwitchId, Topology};
 
 use crate::build::{Drawn, picoseconds};
@@ -17,6 +19,7 @@ use crate::rows::{self, List};
 use crate::schema::{Background, FaultKind, FaultRow};
 use crate::section::{Absent, Field, Setting};
 use crate::settings::Settings;
+use crate::units::rough_rate;
 
 pub use line::read_faults;
 
@@ -56,11 +59,13 @@ impl Disturbances {
     pub(crate) fn read(
         tree: &Tree,
         settings: &Settings,
-        topology: &Topology,
+        config: &ClusterConfig,
         files: &mut Files,
         diagnostics: &mut Diagnostics,
     ) -> Self {
         let mut read = Self::default();
+        let topology = &config.topology;
+        let mut background_load = BackgroundLoad::default();
         if let Some(detection) = &settings.detection {
             let usual = read.detection;
             read.detection = Detection {
@@ -72,8 +77,11 @@ impl Disturbances {
             };
         }
         for row in BACKGROUND.read::<Background>(tree, "", diagnostics) {
-            let made = background(&row.keys, topology, files, diagnostics);
-            read.background.extend(diagnostics.tell(made));
+            let made = background(&row.keys, config, files, diagnostics);
+            if let Some(made) = diagnostics.tell(made) {
+                background_load.add(&row.keys, &made, config, diagnostics);
+                read.background.push(made);
+            }
             read.toml.push_str(&rows::to_toml(&row.keys));
         }
         for row in FAULTS.read::<FaultRow>(tree, "", diagnostics) {
@@ -290,14 +298,69 @@ fn node(name: &str, topology: &Topology) -> Result<Node, String> {
     })
 }
 
+/// What all background traffic together brings the ends that its rows name, in bits a second.
+#[derive(Debug, Default)]
+struct BackgroundLoad {
+    sent: BTreeMap<u32, f64>,
+    received: BTreeMap<u32, f64>,
+}
+
+impl BackgroundLoad {
+    /// Counts a row in; warns where it is the one that fills a bus or a link.
+    fn add(
+        &mut self,
+        row: &Background,
+        made: &background::Background,
+        config: &ClusterConfig,
+        diagnostics: &mut Diagnostics,
+    ) {
+        let offered = made.size.mean_bytes() * 8e12 / made.interval.mean_picoseconds();
+        let ends = [
+            (Some(made.source), &mut self.sent),
+            (made.target, &mut self.received),
+        ];
+        for (host, loads) in ends {
+            let Some(host) = host else { continue };
+            let load = loads.entry(host).or_default();
+            let before = *load;
+            *load += offered;
+            let limits = [
+                ("link", config.links.host_rate),
+                ("bus", config.host.of(host).bus.dma_rate()),
+            ];
+            let rate = |limit: &(&str, Rate)| limit.1.bits_per_second();
+            let least = limits
+                .into_iter()
+                .min_by(|a, b| rate(a).total_cmp(&rate(b)));
+            let full = least.filter(|least| before < rate(least) && *load >= rate(least));
+            let Some((what, least)) = full else { continue };
+            let least = least.bits_per_second();
+            let percent = *load / least * 100.0;
+            let (load, least) = (rough_rate(*load), rough_rate(least));
+            diagnostics.push(
+                Diagnostic::warning(format!(
+                    "the background traffic alone fills the {what} of host {host}"
+                ))
+                .at(row.interval.place())
+                .label(format!("{load} of {least}: {percent:.0} %"))
+                .help(
+                    "more and more of it will wait, and slow the run down: make `interval` longer \
+                     or `size` smaller",
+                ),
+            );
+        }
+    }
+}
+
 fn background(
     row: &Background,
-    topology: &Topology,
+    config: &ClusterConfig,
     files: &mut Files,
     diagnostics: &mut Diagnostics,
 ) -> Result<background::Background, Absent> {
     let mut drawn = Drawn { files, diagnostics };
-    let hosts = topology.host_count();
+    let hosts = config.topology.host_count();
+    let adapters = config.hosts.adapters.count;
     for key in [&row.source, &row.target] {
         if let Some(host) = key.known()
             && host >= hosts
@@ -311,6 +374,16 @@ fn background(
     if target == Some(source) || hosts < 2 {
         let error = Diagnostic::error("background traffic goes to another host");
         let label = format!("host {source} sends to itself");
+        return Err(drawn.wrong(error.at(row.target.place()).label(label)));
+    }
+    if let Some(target) = target
+        && target / adapters == source / adapters
+    {
+        let error = Diagnostic::error("background traffic goes to another host");
+        let label = format!(
+            "{source} and {target} are adapters of host {}",
+            source / adapters
+        );
         return Err(drawn.wrong(error.at(row.target.place()).label(label)));
     }
     let (from, until) = (row.from.get()?, row.until.optional()?);

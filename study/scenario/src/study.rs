@@ -650,13 +650,8 @@ impl Frame {
             diagnostics,
         );
         let mut config = config?;
-        let disturbances = Disturbances::read(
-            &tree,
-            &settings,
-            &config.topology,
-            &mut self.files,
-            diagnostics,
-        );
+        let disturbances =
+            Disturbances::read(&tree, &settings, &config, &mut self.files, diagnostics);
         if !disturbances.slow_links.is_empty() {
             let slow = disturbances.slow_links.iter().map(|(link, factor)| {
                 let rate = config.links.rate_of(&config.topology, *link);

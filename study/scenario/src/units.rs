@@ -525,6 +525,25 @@ pub fn format_size(bytes: u64) -> String {
     format!("{bytes} B")
 }
 
+/// A rate with three digits, for messages.
+pub(crate) fn rough_rate(bits_per_second: f64) -> String {
+    let units = [
+        (1e12, "Tbit/s"),
+        (1e9, "Gbit/s"),
+        (1e6, "Mbit/s"),
+        (1e3, "kbit/s"),
+    ];
+    let found = units.iter().find(|(size, _)| bits_per_second >= *size);
+    let (size, unit) = found.copied().unwrap_or((1.0, "bit/s"));
+    let value = bits_per_second / size;
+    let decimals = if value >= 100.0 {
+        0
+    } else {
+        usize::from(value < 10.0) + 1
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
 /// Writes a rate in bits, as briefly as it reads back the same; `infinite` if it is.
 #[must_use]
 pub fn format_rate(rate: Rate) -> String {

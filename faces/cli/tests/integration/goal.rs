@@ -109,11 +109,14 @@ fn a_run_says_when_each_of_its_jobs_has_ended() {
         assert_eq!(code, Some(0), "{said}");
         said
     };
-    let object = |jobs: &str, ranks: u32| -> serde_json::Value {
-        let said = run(jobs, ranks, &["--json"]);
-        let summary: serde_json::Value = serde_json::from_str(&said).expect("it is an object");
+    let object_with = |jobs: &str, ranks: u32, arguments: &[&str]| -> serde_json::Value {
+        let said = run(jobs, ranks, &[&["--json"], arguments].concat());
+        // Warnings stand behind it.
+        let mut objects = serde_json::Deserializer::from_str(&said).into_iter();
+        let summary: serde_json::Value = objects.next().expect("one").expect("it is right");
         summary["application"].clone()
     };
+    let object = |jobs: &str, ranks: u32| object_with(jobs, ranks, &[]);
     let (short, long) = (object(&job(0, 1_000), 2), object(&job(0, 50_000), 2));
     assert!(short["jobs"].is_null(), "{short}");
     // A rank that only computes is of no job.
@@ -128,6 +131,27 @@ fn a_run_says_when_each_of_its_jobs_has_ended() {
     assert_eq!(told["makespan_us"], 90.0);
     let table = run(&both, 5, &[]);
     assert!(table.contains("job of rank 2, 2 ranks, us"), "{table}");
+
+    // Where some have not ended, nobody knows how long they take. Computations under way do end.
+    let cut = ["--set", "run.until=20 us"];
+    let told = object_with(&both, 5, &cut);
+    assert_eq!(
+        (&told["operations_ended"], &told["operations"]),
+        (&5.into(), &7.into())
+    );
+    assert!(
+        told["makespan_us"].is_null() && told["jobs"].is_null(),
+        "{told}"
+    );
+    let table = run(&both, 5, &cut);
+    let row = table
+        .lines()
+        .find(|line| line.contains("all operations, us"));
+    assert_eq!(
+        row.map(|row| row.split_whitespace().last()),
+        Some(Some("-")),
+        "{table}"
+    );
 }
 
 #[test]

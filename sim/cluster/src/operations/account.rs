@@ -9,7 +9,7 @@ use super::Operations;
 use super::busy::Busy;
 use crate::cluster::Cluster;
 use crate::programs::Programs;
-use crate::result::{ApplicationResult, RankRow, Warning};
+use crate::result::{ApplicationResult, Ended, RankRow, Warning};
 use crate::trace::Span;
 
 /// What is kept of a rank.
@@ -194,30 +194,54 @@ impl Operations {
 }
 
 impl ApplicationResult {
-    /// What of it breaks what a run is for: it came to a stop, or sizes did not fit.
-    pub(crate) fn violations(&self, source: &str, lost: u64) -> impl Iterator<Item = String> {
-        let lost = match lost {
-            0 => String::new(),
-            lost => format!(" ({lost} messages were lost)"),
-        };
-        let stalled = self.stalled.as_ref();
-        let stalled = stalled.map(|it| format!("{source} came to a stop{lost}: {it}"));
+    /// What of it breaks what a run is for: it came to a stop, or sizes did not fit. So many
+    /// messages were lost, and hosts died.
+    pub(crate) fn violations(
+        &self,
+        source: &str,
+        lost: u64,
+        is_dead: impl Fn(u32) -> bool,
+    ) -> impl Iterator<Item = String> {
+        let stalled = self.stalled.as_ref().map(|it| {
+            let mut causes = Vec::new();
+            if lost > 0 {
+                causes.push(format!("{lost} messages were lost"));
+            }
+            let dead = self.ranks.iter().filter(|row| is_dead(row.host));
+            let dead: Vec<u32> = dead.map(|row| row.rank).collect();
+            match dead[..] {
+                [] => {}
+                [rank] => causes.push(format!("the host of rank {rank} died")),
+                [first, .., last] => causes.push(format!(
+                    "the hosts of {} ranks died, from {first} to {last}",
+                    dead.len()
+                )),
+            }
+            let causes = match causes.is_empty() {
+                true => String::new(),
+                false => format!(" ({})", causes.join("; ")),
+            };
+            format!("{source} came to a stop{causes}: {it}")
+        });
         let misfits = (!self.misfits.is_empty()).then(|| format!("{source}: {}", self.misfits));
         stalled.into_iter().chain(misfits)
     }
 
-    /// What the user should know of it.
-    pub(crate) fn warnings(&self) -> Vec<Warning> {
-        let mut warnings = Vec::new();
-        if self.is_cut {
-            warnings.push(Warning {
-                text: format!(
-                    "the run ended before the application: {} of {} operations have ended",
-                    self.ended, self.operations
-                ),
-                help: Some("leave `run.until` and `traffic.stop` out, or make them later".into()),
-            });
-        }
-        warnings
+    /// What the user should know of it, when the run `ended` so.
+    pub(crate) fn warnings(&self, ended: Ended) -> Option<Warning> {
+        let help = match ended {
+            Ended::EventCount => Some("leave `run.events_max` out, or make it larger"),
+            Ended::MessageCount => Some("leave `run.messages_max` out, or make it larger"),
+            Ended::Finished => Some("leave `run.until` and `traffic.stop` out, or make them later"),
+            // The caller knows, or is told of what stands still.
+            Ended::Interrupted | Ended::Deadlock | Ended::Stalled => None,
+        };
+        self.is_cut.then(|| Warning {
+            text: format!(
+                "the run ended before the application: {} of {} operations have ended",
+                self.ended, self.operations
+            ),
+            help: help.map(Into::into),
+        })
     }
 }

@@ -356,9 +356,63 @@ fn a_run_that_is_too_short_is_cut_and_not_stalled() {
     config.run.until = nanoseconds(400);
     config.traffic.stop = nanoseconds(400);
     let result = viaduct_cluster::run(&config, &mut |_| ControlFlow::Continue(())).unwrap();
-    let application = application(&result);
-    assert!(application.is_cut && application.stalled.is_none());
-    assert_eq!((application.ended, application.operations), (2, 4));
+    let cut = application(&result);
+    assert!(cut.is_cut && cut.stalled.is_none());
+    assert_eq!((cut.ended, cut.operations), (2, 4));
+
+    // The user is told what to change, by what ended the run.
+    let help = |result: &RunResult| {
+        assert_eq!(result.warnings.len(), 1);
+        result.warnings[0].help.clone()
+    };
+    assert!(help(&result).unwrap().contains("`run.until`"));
+    config.run.until = Time::MAX;
+    config.traffic.stop = Time::MAX;
+    config.run.events_max = Some(5);
+    let result = viaduct_cluster::run(&config, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert!(help(&result).unwrap().contains("`run.events_max`"));
+}
+
+#[test]
+fn an_application_that_stops_says_whose_host_died() {
+    let graph = chains(&[&[receive(8, 1)], &[Operation::compute(5_000), send(8, 0)]]);
+    let mut config = config(graph, ideal_host(), EAGER, 1);
+    config.faults = vec![Fault::HostDies {
+        host: 1,
+        at: nanoseconds(100),
+    }];
+    let result = viaduct_cluster::run(&config, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(result.ended, Ended::Stalled);
+    let told = "the application came to a stop (the host of rank 1 died): 3 operations never ended";
+    assert!(
+        result.violations[0].starts_with(told),
+        "{:?}",
+        result.violations
+    );
+}
+
+#[test]
+fn a_run_asks_often_whether_to_go_on() {
+    let lines = |peer| [send(8, peer), receive(8, peer)].repeat(2_000);
+    let mut config = config(chains(&[&lines(1), &lines(0)]), ideal_host(), EAGER, 1);
+    config.run.events_max = Some(20_000);
+    let mut asked = Vec::new();
+    let result = viaduct_cluster::run(&config, &mut |progress| {
+        asked.push(progress.events);
+        match asked.len() {
+            10 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    });
+    let result = result.unwrap();
+    assert_eq!(result.ended, Ended::Interrupted);
+    // An event may take milliseconds.
+    assert!(
+        asked.windows(2).all(|pair| pair[1] - pair[0] <= 1_100),
+        "{asked:?}"
+    );
+    assert_eq!(result.warnings.len(), 1);
+    assert_eq!(result.warnings[0].help, None);
 }
 
 /// LogGOPS parameters of a host of which a post takes o and a reap as long, and that has nothing

@@ -94,9 +94,7 @@ fn numbers(cells: &[NamedCell<'_>]) -> Table {
                 .rows
                 .push(std::iter::once(name).chain(texts).collect());
         };
-    row("all operations, us", &quantity, &|view| {
-        view.application(|it| it.makespan_us)
-    });
+    row("all operations, us", &quantity, &|view| view.makespan_us());
     row("bus bandwidth, GB/s", &quantity, &|view| {
         view.collective(|it| it.bus_bandwidth_gb_per_s)
     });

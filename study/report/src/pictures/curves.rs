@@ -47,8 +47,8 @@ const QUANTITIES: [Quantity; 9] = [
         axis: "all operations, us",
         path: Some("application.makespan_us"),
         kind: Kind::Usual,
-        of: |cell, _| cell.application(|it| it.makespan_us),
-        half_width: |cell| cell.half_width(|run| Some(run.application.as_ref()?.makespan_us)),
+        of: |cell, _| cell.makespan_us(),
+        half_width: |cell| cell.half_width(crate::Summary::makespan_us),
     },
     Quantity {
         file: "speed-up.svg",
@@ -498,7 +498,7 @@ mod tests {
                     .push(("traffic.bytes".to_owned(), "1 B".to_owned()));
             }
             cell.runs[0].summary_mut().application = Some(crate::ApplicationSummary {
-                makespan_us,
+                makespan_us: Some(makespan_us),
                 ..crate::ApplicationSummary::default()
             });
             cell

@@ -107,17 +107,17 @@ pub(crate) fn headline_rows(view: &CellRecord<'_>) -> Vec<Row> {
 
 /// How long a graph of operations took, and where the time of its ranks went.
 fn application_rows(view: &CellRecord<'_>) -> Vec<Row> {
-    let Some(makespan) = view.application(|it| it.makespan_us) else {
+    let Some(first) = view.runs.iter().find_map(|run| run.application.as_ref()) else {
         return Vec::new();
     };
     let published = view.published;
     let beside = |row: Row, path: &str, ours| row.beside(published, path, Some(ours), quantity);
-    let over_seeds = view.spread(|run| Some(run.application.as_ref()?.makespan_us));
-    let text = over_seeds.map_or_else(|| quantity(makespan), spread);
+    let makespan = view.makespan_us();
+    let over_seeds = view.spread(Summary::makespan_us);
+    let text = over_seeds.map_or_else(|| shown(makespan), spread);
     let row = Row::new("all operations, us", text);
-    let mut rows = vec![beside(row, "application.makespan_us", makespan)];
-    let first = view.runs.first().and_then(|run| run.application.as_ref());
-    for (place, job) in first.iter().flat_map(|it| &it.jobs).enumerate() {
+    let mut rows = vec![row.beside(published, "application.makespan_us", makespan, quantity)];
+    for (place, job) in first.jobs.iter().enumerate() {
         let of_job = |it: &ApplicationSummary| it.jobs.get(place).map(|job| job.makespan_us);
         let mean = view.spread(|run| of_job(run.application.as_ref()?));
         let text = mean.map_or_else(|| quantity(job.makespan_us), spread);

@@ -94,8 +94,7 @@ fn number_columns<'a>(cells: &'a [CellRecord<'a>], look: Look) -> Vec<NumberColu
     };
     let told = |value: Option<Spread>| value.map_or_else(|| "-".to_owned(), spread);
     if any(|run| run.application.is_some()) {
-        let makespan = |run: &Summary| Some(run.application.as_ref()?.makespan_us);
-        let of = move |cell: &CellRecord<'_>| told(cell.spread(makespan));
+        let of = move |cell: &CellRecord<'_>| told(cell.spread(Summary::makespan_us));
         columns.push(number(&titled("all operations us"), Box::new(of)));
     }
     if cells.iter().any(|cell| cell.speed_up(cells).is_some()) {
@@ -304,7 +303,7 @@ mod tests {
                 ];
                 let summary = cell.runs[0].summary_mut();
                 summary.application = Some(ApplicationSummary {
-                    makespan_us,
+                    makespan_us: Some(makespan_us),
                     ..ApplicationSummary::default()
                 });
                 cell

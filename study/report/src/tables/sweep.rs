@@ -102,8 +102,8 @@ const REALS: [Real; 19] = [
     (
         "makespan_us",
         "us",
-        "until all operations had ended; null without a graph of operations",
-        |run| Some(run.application.as_ref()?.makespan_us),
+        "until all operations had ended; null if some have not, and without a graph of operations",
+        Summary::makespan_us,
     ),
     (
         "bus_bandwidth_gb_per_s",

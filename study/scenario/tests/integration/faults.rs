@@ -171,6 +171,29 @@ fn background_traffic_and_detection_are_read() {
 }
 
 #[test]
+fn background_that_fills_a_bus_or_a_link_is_told_of() {
+    let row = |ends: &str, interval: &str| {
+        format!("[[background]]\n{ends}\ninterval = \"{interval}\"\nsize = \"4 KiB\"\n")
+    };
+    let warnings = |rows: &str| {
+        let study = parse_study(&format!("{STUDY}{rows}")).expect(rows);
+        study.warnings.to_string()
+    };
+    // 328 Mbit/s each, of 856.
+    let quiet: String = (1..3)
+        .map(|to| row(&format!("source = 0\ntarget = {to}"), "100 us"))
+        .collect();
+    assert_eq!(warnings(&quiet), "");
+    let sent = warnings(&(quiet + &row("source = 0", "100 us")));
+    assert!(sent.contains("fills the link of host 0"), "{sent}");
+    let received: String = [0, 1, 3]
+        .map(|from| row(&format!("source = {from}\ntarget = 2"), "100 us"))
+        .concat();
+    let received = warnings(&received);
+    assert!(received.contains("fills the link of host 2"), "{received}");
+}
+
+#[test]
 fn a_resolved_study_keeps_them_and_runs_with_them() {
     let text = format!(
         "{STUDY}[[fault]]\nkind = \"loss\"\nrate = \"1 %\"\n[[background]]\nsource = 0\n\
@@ -216,6 +239,8 @@ fn bad_rows() {
         "[[background]]\nsource = 0",
         "[[background]]\nsource = 4\ninterval = \"1 ms\"\nsize = \"1 KiB\"",
         "[[background]]\nsource = 1\ntarget = 1\ninterval = \"1 ms\"\nsize = \"1 KiB\"",
+        "[hosts]\nadapters = 2\n[[background]]\nsource = 1\ntarget = 0\ninterval = \"1 ms\"\n\
+         size = \"1 KiB\"",
         "[[background]]\nsource = 1\nuntil = \"0 s\"\ninterval = \"1 ms\"\nsize = \"1 KiB\"",
         "[[background]]\nsource = 1\ninterval_distribution = \"pareto\"\ninterval_shape = 0.5\n\
          interval = \"1 ms\"\nsize = \"1 KiB\"",
@@ -298,6 +323,63 @@ recv 1000000b from 0
 }
 """
 "#;
+
+/// Messages of the same size, each alone, over the slow cable of host 1 and over others.
+const ONE_AFTER_THE_OTHER: &str = r#"
+[run]
+until = "10 ms"
+
+[network]
+topology = "switch"
+hosts = 4
+
+[links]
+rate = "1 Gbit/s"
+frame_payload = "1500 B"
+
+[hosts]
+nic = "ideal"
+
+[traffic]
+arrivals = "list"
+file = "alone.csv"
+
+[files]
+"alone.csv" = """
+time_us,source,target,bytes
+0,1,2,1000
+1000,0,2,1000
+2000,0,3,1000
+3000,3,1,1000
+4000,2,3,1000
+"""
+
+[[fault]]
+kind = "slow-link"
+links = "host 1"
+factor = 4
+"#;
+
+#[test]
+fn a_slow_link_is_slow_for_its_own_messages_alone() {
+    for level in LEVELS {
+        let level = [Override::fixed(format!("links.model={level}"))];
+        let study = parse_study_with(ONE_AFTER_THE_OTHER, &level).unwrap();
+        let run =
+            viaduct_cluster::run(&study.config, &mut |_| core::ops::ControlFlow::Continue(()));
+        let run = run.unwrap();
+        assert_eq!(run.violations, [""; 0], "{level:?}");
+        let slow = run.message_rows.iter().map(|row| {
+            // 8 us a link at the usual rate, and 32 on the slow one.
+            row.latency.unwrap().microseconds_f64() > 25.0
+        });
+        assert_eq!(
+            slow.collect::<Vec<_>>(),
+            [true, false, false, true, false],
+            "{level:?}"
+        );
+    }
+}
 
 #[test]
 fn a_slow_link_has_a_part_of_its_rate_at_every_level() {
