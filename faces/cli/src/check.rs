@@ -59,14 +59,16 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<Exit, Failure> {
             ))
         };
         let bounds = load_bounds(config).map_err(refused)?;
+        let mut queues_grow = false;
         if let Some(bounds) = &bounds {
             output::result(&format!("  bounds   {}\n", describe::bounds_text(bounds)))?;
-            report_overload(config, bounds);
+            queues_grow = report_overload(config, bounds);
             if let Some(Warning { text, help }) = far_off(config, bounds.busiest_link()) {
                 output::message("warning", &text, help.as_deref());
             }
         }
-        let cost = Cost::of(config).map_err(refused)?.times(cell.configs.len());
+        let mut cost = Cost::of(config).map_err(refused)?.times(cell.configs.len());
+        cost.queues_grow = queues_grow;
         output::result(&cost_text(config, cost))?;
         costs.push(cost);
     }
@@ -167,15 +169,16 @@ fn report_deadlock(config: &ClusterConfig, text: &str) {
     }
 }
 
-/// Overload that the scenario's own checks, which know no routes, cannot see.
-fn report_overload(config: &ClusterConfig, bounds: &LoadBounds) {
+/// Overload that the scenario's own checks, which know no routes, cannot see; whether there is any.
+fn report_overload(config: &ClusterConfig, bounds: &LoadBounds) -> bool {
     let (Some(saturation), Arrivals::Open(interval)) =
         (&bounds.saturation, &config.traffic.arrivals)
     else {
-        return;
+        return false;
     };
     let offered = 1e12 / interval.mean_picoseconds();
-    if offered > saturation.rate_per_s {
+    let is_overload = offered > saturation.rate_per_s;
+    if is_overload {
         let title = format!(
             "{offered:.1} messages/s a process are offered, but {} is full at {:.1}",
             saturation.place, saturation.rate_per_s
@@ -183,6 +186,7 @@ fn report_overload(config: &ClusterConfig, bounds: &LoadBounds) {
         let help = "queues will grow until the traffic stops; lower `traffic.rate`";
         output::message("warning", &title, Some(help));
     }
+    is_overload
 }
 
 fn cost_text(config: &ClusterConfig, cost: Cost) -> String {
@@ -190,10 +194,7 @@ fn cost_text(config: &ClusterConfig, cost: Cost) -> String {
         Some(messages) => format!("about {} messages", count(messages as u64)),
         None => "messages as the answers allow".to_owned(),
     };
-    let seconds = match cost.seconds {
-        Some(seconds) => format!("about {}", duration(seconds)),
-        None => "a time that depends on the latency".to_owned(),
-    };
+    let seconds = seconds_text(cost.seconds, cost.queues_grow);
     format!(
         "  cost     {messages}; {seconds} on one core; {} of memory ({} links, {} VIs)\n",
         bytes_text(cost.bytes),
@@ -202,12 +203,18 @@ fn cost_text(config: &ClusterConfig, cost: Cost) -> String {
     )
 }
 
-fn total_text(runs: usize, costs: &[Cost]) -> String {
-    let seconds: Option<f64> = costs.iter().map(|cost| cost.seconds).sum();
-    let seconds = match seconds {
+fn seconds_text(seconds: Option<f64>, queues_grow: bool) -> String {
+    match seconds {
+        // What waits in a queue may cost something at each event, so that nobody knows how much.
+        Some(seconds) if queues_grow => format!("at least {}", duration(seconds)),
         Some(seconds) => format!("about {}", duration(seconds)),
         None => "a time that depends on the latency".to_owned(),
-    };
+    }
+}
+
+fn total_text(runs: usize, costs: &[Cost]) -> String {
+    let seconds: Option<f64> = costs.iter().map(|cost| cost.seconds).sum();
+    let seconds = seconds_text(seconds, costs.iter().any(|cost| cost.queues_grow));
     let bytes = costs.iter().map(|cost| cost.bytes).fold(0.0, f64::max);
     let bytes = bytes_text(bytes);
     format!("\n{runs} runs: {seconds} on one core; {bytes} of memory for each run at a time\n")

@@ -23,6 +23,8 @@ pub(crate) struct Cost {
     pub(crate) bytes: f64,
     /// VIs that all processes make, at most.
     pub(crate) vis: u64,
+    /// Whether more is offered than the network carries: then it takes longer.
+    pub(crate) queues_grow: bool,
 }
 
 /// A message through hosts and NICs.
@@ -90,6 +92,7 @@ impl Cost {
             seconds,
             bytes,
             vis: vis as u64,
+            queues_grow: false,
         })
     }
 

@@ -7,7 +7,7 @@
 use core::ops::Range;
 
 use viaduct_engine::Time;
-use viaduct_topology::{LinkId, Topology};
+use viaduct_topology::{LinkClass, LinkId, Topology};
 
 use crate::credits;
 use crate::fluid::{FlowDemand, ResourceId, whole_above};
@@ -329,6 +329,15 @@ impl Delays<'_> {
             from = end;
         }
         alone
+    }
+
+    /// Whether the frames of a message may share this link with others.
+    pub(crate) fn may_spread(&self, link: LinkId) -> bool {
+        let is_of_host = matches!(
+            self.topology.link_class(link),
+            LinkClass::HostUp | LinkClass::HostDown
+        );
+        !is_of_host && self.topology.spreads_frames()
     }
 
     /// As [`Delays::alone`], of frames that go one by one.

@@ -23,6 +23,8 @@ struct Leg {
     service: [u64; 3],
     /// From its start here to its entering the next place.
     lead: [u64; 3],
+    /// Whether each packet may take another link in its stead.
+    is_spread: bool,
 }
 
 /// How units move on from switch to switch.
@@ -57,7 +59,7 @@ pub(crate) fn alone(
     if own[1] > 0 || path.is_empty() {
         legs.push(Leg {
             service: own,
-            lead: [0; 3],
+            ..Leg::default()
         });
     }
     let (mut head, mut tail) = (0, 0);
@@ -86,6 +88,7 @@ pub(crate) fn alone(
         let mut leg = Leg {
             service,
             lead: [base; 3],
+            is_spread: delays.may_spread(link),
         };
         if let Some(&next) = path.get(index + 1) {
             let next = service_of(next);
@@ -119,19 +122,20 @@ pub(crate) fn alone(
         }
         legs.push(Leg {
             service: taken,
-            lead: [0; 3],
+            ..Leg::default()
         });
         tail = 0;
     }
-    let last = legs.last().map_or(0, |leg| leg.service[2]);
     Span {
         head,
-        total: (last_start(&legs, &units) + tail + last).max(1),
+        total: (last_end(&legs, &units) + tail).max(1),
     }
 }
 
-/// When the last unit begins at the last of some places.
-fn last_start(legs: &[Leg], units: &Units) -> u64 {
+/// When the last unit is through the last of some places. Of packets that overtake each other it
+/// is a bound, as [`crate::frames::alone`] has it of frames.
+fn last_end(legs: &[Leg], units: &Units) -> u64 {
+    let service = |kind: Kind| legs.last().map_or(0, |leg| leg.service[kind.place()]);
     let mut line = Places::new(legs.len());
     let (mut before, mut steps) = (vec![0; legs.len()], vec![0; legs.len()]);
     let mut left = units.packets.saturating_sub(1);
@@ -146,11 +150,24 @@ fn last_start(legs: &[Leg], units: &Units) -> u64 {
             for (free, step) in line.free.iter_mut().zip(&steps) {
                 *free += u64::from(left) * step;
             }
+            line.start += u64::from(left) * steps.last().copied().unwrap_or_default();
             break;
         }
     }
+    let full = match units.packets {
+        0 | 1 => 0,
+        _ => line.start + service(Kind::PacketEnd),
+    };
+    let in_order = legs.iter().position(|leg| leg.is_spread);
+    if let Some(in_order) = in_order {
+        line.free[in_order..].fill(0);
+    }
     line.take_packet(legs, units.in_last, Kind::MessageEnd);
-    line.start
+    let last = line.start + service(Kind::MessageEnd);
+    match in_order {
+        Some(_) => last.max(full),
+        None => last,
+    }
 }
 
 /// The places of a way, as the units so far have left them.
@@ -175,6 +192,11 @@ impl Places {
     /// A packet of some units goes through all of them.
     fn take_packet(&mut self, legs: &[Leg], units: u32, end: Kind) {
         self.has_waited.fill(false);
+        let spread = legs
+            .iter()
+            .zip(&mut self.free)
+            .filter(|(leg, _)| leg.is_spread);
+        spread.for_each(|(_, free)| *free = 0);
         for unit in 1..=units {
             let kind = if unit < units { Kind::Inner } else { end }.place();
             let mut comes = 0;

@@ -116,6 +116,8 @@ struct Leg {
     service: [u64; 2],
     /// From its start here to its entering the next place.
     lead: [u64; 2],
+    /// Whether each frame may take another link in its stead.
+    is_spread: bool,
 }
 
 /// How long a message takes that is alone, picoseconds.
@@ -200,7 +202,7 @@ pub(crate) fn alone(
     if own[0] > 0 || path.is_empty() {
         legs.push(Leg {
             service: own,
-            lead: [0; 2],
+            ..Leg::default()
         });
     }
     let mut head = 0;
@@ -220,6 +222,7 @@ pub(crate) fn alone(
         let mut leg = Leg {
             service,
             lead: [propagation; 2],
+            is_spread: delays.may_spread(link),
         };
         if let Some(&next) = path.get(index + 1) {
             let rate = delays.links.rate_of(delays.topology, link);
@@ -257,35 +260,53 @@ pub(crate) fn alone(
         }
         legs.push(Leg {
             service,
-            lead: [0; 2],
+            ..Leg::default()
         });
         tail = 0;
     }
-    let total = last_start(&legs, sizes.count) + tail;
-    let last = legs.last().map_or(0, |leg| leg.service[1]);
     Span {
         head,
-        total: (total + last).max(1),
+        total: (last_end(&legs, sizes.count) + tail).max(1),
     }
 }
 
-/// When the last of some frames begins at the last of some places, each of which serves them in
-/// order: the longest of all ways through the grid of frames and places. Up to the place at which
-/// such a way turns to the last frame it takes the full ones, and goes from frame to frame where
-/// that takes longest.
-fn last_start(legs: &[Leg], count: u32) -> u64 {
-    let end = legs.len().saturating_sub(1);
-    let mut rest: u64 = legs[..end].iter().map(|leg| leg.lead[1]).sum();
-    if count < 2 {
-        return rest;
+/// When the last of some frames is through the last of some places.
+///
+/// Frames that go over several links at once overtake each other, and no link holds them up for
+/// long: what is left as a bound is that of the full ones, which are all alike, and that of the
+/// last one, which holds to the order of the places before.
+fn last_end(legs: &[Leg], count: u32) -> u64 {
+    let service = |kind: usize| legs.last().map_or(0, |leg| leg.service[kind]);
+    let in_order = legs.iter().position(|leg| leg.is_spread);
+    let last = last_start(legs, in_order.unwrap_or(legs.len()), [0, 1], count) + service(1);
+    match in_order {
+        Some(_) if count > 1 => {
+            let full = last_start(legs, legs.len(), [0, 0], count - 1) + service(0);
+            last.max(full)
+        }
+        _ => last,
     }
-    let (mut before, mut slowest, mut longest) = (0, 0, 0);
-    for leg in legs {
-        slowest = slowest.max(leg.service[0]);
-        let frames = u64::from(count - 2) * slowest + leg.service[0];
+}
+
+/// When the last of some frames begins at the last of some places, of which so many serve them in
+/// order: the longest of all ways through the grid of frames and places. Up to the place at which
+/// such a way turns to the last frame it takes those before, and goes from frame to frame where
+/// that takes longest. The two kinds are that of those before, and that of the last.
+fn last_start(legs: &[Leg], in_order: usize, [kind, last]: [usize; 2], count: u32) -> u64 {
+    let end = legs.len().saturating_sub(1);
+    let mut rest: u64 = legs[..end].iter().map(|leg| leg.lead[last]).sum();
+    let mut longest = rest;
+    if count < 2 {
+        return longest;
+    }
+    let (mut before, mut slowest) = (0, 0);
+    for leg in &legs[..in_order] {
+        let service = if leg.is_spread { 0 } else { leg.service[kind] };
+        slowest = slowest.max(service);
+        let frames = u64::from(count - 2) * slowest + service;
         longest = longest.max(before + frames + rest);
-        before += leg.lead[0];
-        rest = rest.saturating_sub(leg.lead[1]);
+        before += leg.lead[kind];
+        rest = rest.saturating_sub(leg.lead[last]);
     }
     longest
 }

@@ -108,6 +108,39 @@ fn each_runs_at_each_level_keeps_what_must_hold_and_repeats() {
 }
 
 #[test]
+fn frames_that_overtake_each_other_are_no_faster_than_their_floor() {
+    // Links between switches are slower than those of hosts, so that a message over several of
+    // them at once is faster than over one; its last frame, which is short, comes before others.
+    let networks = [
+        "topology = \"clos\"\nradix = 8\ntiers = 2",
+        "topology = \"hyperx\"\ndimensions = [4]\nrouting = \"ugal-l\"",
+    ];
+    for (network, paths) in networks
+        .iter()
+        .flat_map(|it| [(it, "spray"), (it, "least-queued")])
+    {
+        for (level, more) in [
+            ("packets", ""),
+            ("credits", ""),
+            ("credits", "speedup = 2\n"),
+        ] {
+            let network = format!("{network}\nequal_paths = \"{paths}\"");
+            let text = study(&network, level)
+                .replace("model =", &format!("{more}model ="))
+                .replace(
+                    "rate = \"10 Gbit/s\"",
+                    "rate = \"1 Gbit/s\"\nhost_rate = \"10 Gbit/s\"",
+                )
+                .replace("8 KiB", "8 KB")
+                .replace("model =", "frame_payload = \"1500 B\"\nmodel =");
+            let found = run(&text);
+            assert!(found.messages.delivered > 0, "{text}");
+            assert_eq!(found.violations, [""; 0], "{text}");
+        }
+    }
+}
+
+#[test]
 fn tables_written_for_a_network_give_it_again() {
     let with_detours = ["valiant", "ugal-l", "ugal-g"].map(|routing| {
         let torus = "topology = \"torus\"\ndimensions = [4, 4]";
