@@ -63,7 +63,7 @@ use lines::Lines;
 pub use messages::MessageId;
 use messages::{List, Messages};
 pub use packet::{Answer, Fate, Packet, Reason, ReturnReason, Verdict};
-use peer::PeerState;
+use peer::{PeerState, stamp};
 use receiving::Incoming;
 pub use receiving::{Received, Ticket};
 use timers::Timers;
@@ -96,6 +96,9 @@ pub struct Config {
     pub unbound_delay: Time,
     /// Silence after which a peer counts as unreachable.
     pub unreachable_after: Time,
+    /// The incarnation that peers are taken to have before anything tells theirs; 0: none, so that
+    /// the first packet to each comes back and goes again.
+    pub incarnation_at_first: u32,
 }
 
 impl Default for Config {
@@ -113,6 +116,7 @@ impl Default for Config {
             transmissions_max: 8,
             unbound_delay: Time::from_milliseconds(2),
             unreachable_after: Time::from_milliseconds(2_000),
+            incarnation_at_first: 0,
         }
     }
 }
@@ -303,7 +307,7 @@ impl Transport {
         );
         let line = Line::new(self.peers.len() as u32);
         self.lines.add(peer, line);
-        self.peers.push(PeerState::new(peer, self.config.channels));
+        self.peers.push(PeerState::new(peer, &self.config));
         let routes = self.config.routes;
         let channels = 0..1_u8 << self.channel_bits;
         self.channels.extend(channels.map(|channel| Channel {
@@ -379,6 +383,39 @@ impl Transport {
     pub fn has_channel(&self, peer: Peer) -> bool {
         let line = self.lines.find(peer);
         line.is_none_or(|line| self.peers[line.index()].free_channels != 0)
+    }
+
+    /// A packet does not leave yet, since its message is still to be read. Returns how long it may
+    /// go unanswered once it has left, for [`Transport::leaves`].
+    pub fn hold(&mut self, packet: &Packet, now: Time) -> Time {
+        let Some(line) = self.lines.find(packet.target) else {
+            return Time::ZERO;
+        };
+        let timer = timer_of_channel(self.key(line, packet.channel));
+        let deadline = self.timers.deadline(timer).unwrap_or(now);
+        self.timers.clear(timer);
+        deadline.saturating_sub(now)
+    }
+
+    /// A packet that was held leaves at `at`: its round trip begins then. Nothing, if the channel
+    /// has gone on meanwhile.
+    pub fn leaves(&mut self, packet: &mut Packet, at: Time, timeout: Time, now: Time) {
+        let Some(line) = self.lines.find(packet.target) else {
+            return;
+        };
+        let key = self.key(line, packet.channel);
+        let channel = &mut self.channels[key as usize];
+        let is_latest = (channel.sequence, channel.stamp) == (packet.sequence, packet.stamp);
+        if channel.bound == NONE || !channel.awaits_answer || !is_latest {
+            return;
+        }
+        // A stamp that is ahead of the clock stays.
+        let clock = stamp(at);
+        if (clock.wrapping_sub(channel.stamp) as i32) > 0 {
+            channel.stamp = clock;
+            packet.stamp = clock;
+        }
+        self.timers.set(timer_of_channel(key), at + timeout, now);
     }
 
     /// Sends a message to `peer`; outputs call it `token`.

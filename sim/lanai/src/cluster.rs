@@ -10,7 +10,7 @@ use viaduct_frames::agreement::{
 };
 use viaduct_frames::residency::{Policy, Residency, State, Write};
 use viaduct_frames::service::Service;
-use viaduct_frames::transport::{MessageId, Ticket, Transport};
+use viaduct_frames::transport::{MessageId, Transport};
 use viaduct_frames::{Endpoint, Frame, Peer};
 use viaduct_network::Arrivals;
 use viaduct_topology::Topology;
@@ -22,7 +22,7 @@ use crate::exchange::Exchange;
 use crate::faults::{Fault, Pace};
 use crate::ledger::Ledger;
 use crate::load::{Flight, HeldLinks, Links, Load};
-use crate::messages::Messages;
+use crate::messages::{BulkWrite, Messages, Reading};
 use crate::program::{Program, Setup};
 use crate::ranks::Ranks;
 
@@ -33,8 +33,12 @@ pub(crate) const SHORT_BYTES: u32 = 64;
 pub(crate) enum Event {
     /// A deadline of the transport.
     Deadline(u32),
+    /// A bulk message has been read from host memory.
+    Read(u32),
     /// A bulk message is in host memory.
     Written(u32, u32),
+    /// A short message is in the queue of an endpoint.
+    ShortWritten(u32, Endpoint),
     /// An endpoint's image has moved.
     Moved(u32, u16),
     /// The kernel's thread looks for what has to be remapped.
@@ -100,6 +104,8 @@ pub(crate) struct EndpointState {
     /// Sent, and not ended.
     pub(crate) outstanding: Vec<u32>,
     pub(crate) receive_queue: VecDeque<Entry>,
+    /// Short messages that the interface is writing into the queue of a process.
+    pub(crate) on_way: VecDeque<Entry>,
     /// Requests in the queue, or on the way into it.
     pub(crate) requests: u32,
 }
@@ -110,15 +116,6 @@ pub(crate) struct FrameState {
     pub(crate) is_unloading: bool,
     /// Bulk messages on the way into the endpoint's queue.
     pub(crate) writes: u32,
-}
-
-/// A bulk message on its way into host memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BulkWrite {
-    pub(crate) ticket: Option<Ticket>,
-    pub(crate) entry: Entry,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) frame: Frame,
 }
 
 #[derive(Debug)]
@@ -145,6 +142,8 @@ pub(crate) struct Node {
     pub(crate) wake_at: Time,
     pub(crate) deadline_at: Time,
     pub(crate) bus_free_at: Time,
+    /// What leaves once it has been read from host memory; the first is being read.
+    pub(crate) reading: VecDeque<Reading>,
     pub(crate) frames: Vec<FrameState>,
     pub(crate) endpoints: Vec<EndpointState>,
     /// Endpoints whose send queues are full, as bits: of the first 64, which built-in servers use.
@@ -546,6 +545,8 @@ impl<N: Links> Cluster<N> {
                 node.words_in.extend(word);
                 self.kick_firmware(host, now);
             }
+            Event::Read(host) => self.bulk_read(host, now),
+            Event::ShortWritten(host, endpoint) => self.short_written(host, endpoint, now),
             Event::Noticed(host, endpoint) => self.notice(host, endpoint, now),
             Event::Stops(fault) => self.stop(fault, now),
             Event::Boots(host) => self.boot_host(host, now),
@@ -570,7 +571,9 @@ impl<N: Links> Cluster<N> {
             Happening::Wake(Wake::Firmware(host) | Wake::Host(host) | Wake::Slice(host))
             | Happening::Other(
                 Event::Deadline(host)
+                | Event::Read(host)
                 | Event::Written(host, _)
+                | Event::ShortWritten(host, _)
                 | Event::Moved(host, _)
                 | Event::DriverLooks(host)
                 | Event::DriverHears(host)
@@ -596,7 +599,7 @@ impl<N: Links> Cluster<N> {
         let is_of_programs = matches!(
             happening,
             Happening::Wake(Wake::Host(_) | Wake::Slice(_))
-                | Happening::Other(Event::Noticed(..) | Event::Awakes(_))
+                | Happening::Other(Event::ShortWritten(..) | Event::Noticed(..) | Event::Awakes(_))
         );
         let is_void = node.is_down || node.is_mute && !is_of_programs;
         if let Happening::Other(Event::Written(_, slot)) = happening
@@ -872,6 +875,7 @@ pub(crate) fn node(config: &Config, (number, place): (u32, u32), boot: u8) -> No
         wake_at: Time::MAX,
         deadline_at: Time::MAX,
         bus_free_at: Time::ZERO,
+        reading: VecDeque::new(),
         frames: vec![FrameState::default(); usize::from(config.frames)],
         endpoints: Vec::new(),
         full: 0,

@@ -9,8 +9,9 @@ use viaduct_frames::agreement::{Lookup, Task};
 use viaduct_frames::transport::{Output, Reason, Received, ReturnReason, Ticket, Transport};
 use viaduct_frames::{Endpoint, Frame, Line, Peer};
 
-use crate::cluster::{BulkWrite, Cluster, Event, SHORT_BYTES, bit};
+use crate::cluster::{Cluster, Event, SHORT_BYTES, bit};
 use crate::load::{Flight, Links, Load};
+use crate::messages::{BulkWrite, Reading};
 use crate::work::Work;
 
 /// Which of the packets that the transport wants to send the processor has been charged for.
@@ -223,16 +224,53 @@ impl<N: Links> Cluster<N> {
         count * self.config.firmware.steps.of(Work::Look)
     }
 
-    /// A message leaves: a long one is read from host memory before.
+    /// A message leaves: a long one is read from host memory before, and others leave meanwhile.
     #[inline(always)]
     fn depart(&mut self, from: u32, to: u32, bytes: u32, load: Load, at: Time) {
-        let at = if bytes > SHORT_BYTES {
-            self.use_bus(from, at, bytes, self.config.host.read_bytes_s)
-        } else {
-            at
+        let all_bytes = bytes + self.config.network.header_bytes;
+        if bytes <= SHORT_BYTES {
+            self.fly(load.packed(from, to, all_bytes), at);
+            return;
+        }
+        let node = &mut self.nodes[from as usize];
+        let timeout = match (&load, &mut node.transport) {
+            (Load::Message(packet, _), Some(transport)) => transport.hold(packet, at),
+            _ => Time::ZERO,
         };
-        let bytes = bytes + self.config.network.header_bytes;
-        self.fly(load.packed(from, to, bytes), at);
+        let flight = load.packed(from, to, all_bytes);
+        node.reading.push_back(Reading {
+            flight,
+            bytes,
+            timeout,
+        });
+        if node.reading.len() == 1 {
+            self.read_next(from, at);
+        }
+    }
+
+    /// Begins to read the message that is to leave next, if there is one. One at a time: what comes
+    /// meanwhile uses the bus in between.
+    fn read_next(&mut self, host: u32, now: Time) {
+        let Some(Reading { bytes, .. }) = self.nodes[host as usize].reading.front() else {
+            return;
+        };
+        let read_at = self.use_bus(host, now, *bytes, self.config.host.read_bytes_s);
+        let node = &mut self.nodes[host as usize];
+        if let (Some(it), Some(transport)) = (node.reading.front_mut(), &mut node.transport)
+            && let Load::Message(packet, _) = &mut it.flight.load
+        {
+            transport.leaves(packet, read_at, it.timeout, now);
+        }
+        self.queue.schedule(read_at, Event::Read(host));
+    }
+
+    /// A message has been read from host memory.
+    pub(crate) fn bulk_read(&mut self, host: u32, now: Time) {
+        if let Some(Reading { flight, .. }) = self.nodes[host as usize].reading.pop_front() {
+            self.fly(flight, now);
+            self.read_next(host, now);
+            self.follow_transport(host, now, Priced::None);
+        }
     }
 
     fn receive_one(&mut self, host: u32, flight: &Flight, now: Time) {
@@ -393,12 +431,27 @@ impl<N: Links> Cluster<N> {
             self.queue.schedule(at, Event::Written(host, slot));
             return;
         }
-        state.receive_queue.push_back(entry);
+        let sees_when_there = node.program.sees_when_there();
+        match sees_when_there {
+            true => state.on_way.push_back(entry),
+            false => state.receive_queue.push_back(entry),
+        }
         if let Some(ticket) = ticket {
             self.conclude(host, ticket, Ok(()), done_at);
         }
         self.release_buffer(host, done_at);
-        self.message_came(host, endpoint, done_at);
+        match sees_when_there {
+            true => self
+                .queue
+                .schedule(done_at, Event::ShortWritten(host, endpoint)),
+            false => self.message_came(host, endpoint, done_at),
+        }
+    }
+
+    pub(crate) fn short_written(&mut self, host: u32, endpoint: Endpoint, now: Time) {
+        let state = &mut self.nodes[host as usize].endpoints[endpoint.index()];
+        state.receive_queue.extend(state.on_way.pop_front());
+        self.notice(host, endpoint, now);
     }
 
     pub(crate) fn bulk_written(&mut self, host: u32, slot: u32, now: Time) {

@@ -138,6 +138,8 @@ impl Endpoints {
                 .transport
                 .map(|transport| viaduct_frames::transport::Config {
                     peers: hosts,
+                    // Each host knows the others before its ranks begin, and none reboots.
+                    incarnation_at_first: 1,
                     ..transport
                 }),
             watches_links: true,

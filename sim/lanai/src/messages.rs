@@ -1,8 +1,31 @@
-//! Records of messages, in places that are used again.
+//! Records of messages, in places that are used again, and of bulk on a host's bus.
 
 use core::ops::{Index, IndexMut};
 
-use crate::cluster::Message;
+use viaduct_engine::Time;
+use viaduct_frames::transport::Ticket;
+use viaduct_frames::{Endpoint, Frame};
+
+use crate::cluster::{Entry, Message};
+use crate::load::Flight;
+
+/// A bulk message on its way into host memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BulkWrite {
+    pub(crate) ticket: Option<Ticket>,
+    pub(crate) entry: Entry,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) frame: Frame,
+}
+
+/// A packet whose bulk message is still in host memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) flight: Flight,
+    pub(crate) bytes: u32,
+    /// How long it may go unanswered.
+    pub(crate) timeout: Time,
+}
 
 /// Messages until their senders know what became of them, by number.
 #[derive(Clone, Debug, Default)]

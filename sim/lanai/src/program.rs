@@ -23,6 +23,12 @@ pub(crate) enum Program {
 }
 
 impl Program {
+    /// Whether a short message is kept from it until the interface has written it. What others
+    /// run may take it a little before, if it looks just then.
+    pub(crate) const fn sees_when_there(&self) -> bool {
+        matches!(self, Self::Processes(_))
+    }
+
     pub(crate) fn message_came(&mut self, endpoint: Endpoint) {
         if let Self::Server(server) = self {
             server.ready |= 1 << endpoint.index();

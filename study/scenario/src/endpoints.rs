@@ -260,6 +260,7 @@ fn transport_of(table: &Transport, hosts: u32) -> Result<transport::Config, Abse
         transmissions_max: table.transmissions_max.get()?,
         unbound_delay: table.unbound_delay.get()?,
         unreachable_after: table.unreachable_after.get()?,
+        incarnation_at_first: 0,
     })
 }
 

@@ -269,7 +269,8 @@ impl World {
             .slots()
             .max(transport.channels.len() as u32);
         let keys = 0..2 * most;
-        keys.filter(|key| transport.timers.is_set(*key)).collect()
+        keys.filter(|key| transport.timers.deadline(*key).is_some())
+            .collect()
     }
 
     fn time_out(&mut self, end: usize, key: u32) {
@@ -311,7 +312,7 @@ impl World {
             }
             for (end, keys) in timers.into_iter().enumerate() {
                 for key in keys {
-                    if world.ends[end].timers.is_set(key) {
+                    if world.ends[end].timers.deadline(key).is_some() {
                         world.time_out(end, key);
                     }
                 }

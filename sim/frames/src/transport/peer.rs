@@ -2,7 +2,7 @@
 
 use viaduct_engine::Time;
 
-use super::List;
+use super::{Config, List};
 use crate::names::Peer;
 
 /// Picoseconds of one unit of a packet's stamp, as a power of two: 65.5 ns.
@@ -72,11 +72,11 @@ pub(super) struct PeerState {
 }
 
 impl PeerState {
-    pub(super) fn new(peer: Peer, channels: u8) -> Self {
+    pub(super) fn new(peer: Peer, config: &Config) -> Self {
         Self {
             peer,
-            incarnation: 0,
-            free_channels: u32::MAX >> (32 - u32::from(channels)),
+            incarnation: config.incarnation_at_first,
+            free_channels: u32::MAX >> (32 - u32::from(config.channels)),
             next_channel: 0,
             silent_since: None,
             round_trip: RoundTrip::default(),

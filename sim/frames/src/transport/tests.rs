@@ -61,6 +61,7 @@ impl World {
             transmissions_max: 1 + random.below(4) as u8,
             unbound_delay: Time::from_microseconds(1 + random.below(500)),
             unreachable_after: Time::from_milliseconds(2 + random.below(30)),
+            incarnation_at_first: 0,
         };
         let mut rate = |bound| random.below(bound) * random.below(2);
         let weather = Weather {
@@ -133,7 +134,10 @@ impl World {
                 Place::Limbo(_) | Place::Waiting
             );
             let timer = timer_of_message(slot);
-            assert!(is_off || !transport.timers.is_set(timer), "a timer is left");
+            assert!(
+                is_off || transport.timers.deadline(timer).is_none(),
+                "a timer is left"
+            );
         }
     }
 
@@ -594,6 +598,62 @@ fn answers_are_overdue_by_what_round_trips_take() {
     pair.time_out();
     let overdue_after = pair.now - sent_at;
     assert!(overdue_after >= mean && overdue_after < mean + Time::from_milliseconds(1));
+}
+
+#[test]
+fn a_packet_that_leaves_later_is_overdue_later_and_measures_from_then() {
+    let mut pair = Pair::met(Config::default());
+    let (wait, way) = (Time::from_milliseconds(4), Time::from_microseconds(300));
+    for token in 0..20 {
+        pair.send(token).unwrap();
+        let mut packet = pair.packet();
+        let timeout = pair.ends[0].hold(&packet, pair.now);
+        pair.now += wait;
+        pair.ends[0].handle_timeout(pair.now);
+        pair.ends[0].leaves(&mut packet, pair.now + wait, timeout, pair.now);
+        pair.now += wait + way;
+        pair.ends[0].handle_timeout(pair.now);
+        let outputs = pair.exchange(packet, Ok(()));
+        assert_eq!(outputs[0], Output::Completed { token });
+    }
+    assert_eq!(pair.ends[0].counts().timeouts, 0);
+    let mean = pair.ends[0].round_trip(Peer::new(1)).unwrap();
+    assert!(mean < way + way, "{mean}");
+    // What is lost is sent again, so much later.
+    pair.send(20).unwrap();
+    let mut packet = pair.packet();
+    let left_at = pair.now + wait;
+    let timeout = pair.ends[0].hold(&packet, pair.now);
+    pair.ends[0].leaves(&mut packet, left_at, timeout, pair.now);
+    pair.time_out();
+    let overdue_after = pair.now.saturating_sub(left_at);
+    let shortest = Config::default().timeout_min;
+    assert!(
+        (shortest..shortest + shortest).contains(&overdue_after),
+        "{overdue_after}"
+    );
+    let mut again = pair.packet();
+    assert_eq!(again.sequence, packet.sequence);
+    assert_ne!(again.stamp, packet.stamp);
+    // The first is answered after all, before its copy leaves.
+    let timeout = pair.ends[0].hold(&again, pair.now);
+    let outputs = pair.exchange(packet, Ok(()));
+    assert_eq!(outputs[0], Output::Completed { token: 20 });
+    pair.ends[0].leaves(&mut again, pair.now + wait, timeout, pair.now);
+    assert_eq!(pair.ends[0].poll_timeout(), None);
+}
+
+#[test]
+fn peers_whose_incarnation_is_given_need_not_be_told() {
+    let mut pair = Pair::new(Config {
+        incarnation_at_first: 1,
+        ..Config::default()
+    });
+    pair.send(1).unwrap();
+    let packet = pair.packet();
+    let outputs = pair.exchange(packet, Ok(()));
+    assert_eq!(outputs[0], Output::Completed { token: 1 });
+    assert_eq!(pair.ends[0].counts().retransmissions, 0);
 }
 
 #[test]

@@ -69,6 +69,13 @@ impl Timers {
         self.insert(key);
     }
 
+    /// The deadline of `key`, in whole ticks, if it has one.
+    pub(super) fn deadline(&self, key: u32) -> Option<Time> {
+        let entry = self.entries.get(key as usize)?;
+        let tick = 1 << self.tick_shift;
+        (entry.slot != IDLE).then(|| Time::from_picoseconds(entry.due * tick))
+    }
+
     /// Takes the deadline of `key` back, if it has one.
     #[inline]
     pub(super) fn clear(&mut self, key: u32) {
@@ -98,14 +105,6 @@ impl Timers {
         if self.firsts[slot] == NONE {
             self.occupied &= !(1 << slot);
         }
-    }
-
-    /// Whether `key` has a deadline.
-    #[cfg(test)]
-    pub(super) fn is_set(&self, key: u32) -> bool {
-        self.entries
-            .get(key as usize)
-            .is_some_and(|entry| entry.slot != IDLE)
     }
 
     /// No deadline is before this; none if there is no deadline.
@@ -210,7 +209,8 @@ mod tests {
                 }
             }
             for key in 0..20 {
-                assert_eq!(timers.is_set(key), reference.contains_key(&key));
+                let due = reference.get(&key).map(|due| due.div_ceil(tick) * tick);
+                assert_eq!(timers.deadline(key).map(Time::picoseconds), due);
             }
             let least = reference.values().min();
             assert_eq!(timers.next().is_some(), least.is_some());
