@@ -201,7 +201,6 @@ const WALLS: &[Wall] = &[
         own: &[
             "viaduct-am",
             "viaduct-core",
-            "viaduct-operations",
             "viaduct-provider",
             "viaduct-statistics",
         ],

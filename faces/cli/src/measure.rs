@@ -31,10 +31,8 @@ pub(crate) struct MeasureArguments {
     /// cq: many connections into one completion queue. Of virtual networks, requests and replies of
     /// Active Message endpoints: logp: overheads, latency, gap; bulk: 128 to 8192 bytes;
     /// contention: many clients of one server; timesharing: parallel programs that share simulated
-    /// hosts; application: the collective, parallel program or trace of a study, its ranks programs
-    /// over endpoints. Of queue pairs on simulated hosts with RDMA adapters, by the rules of
-    /// perftest: send-latency, write-latency, read-latency, send-bandwidth, write-bandwidth,
-    /// read-bandwidth
+    /// hosts. Of queue pairs on simulated hosts with RDMA adapters, by the rules of perftest:
+    /// send-latency, write-latency, read-latency, send-bandwidth, write-bandwidth, read-bandwidth
     #[arg(value_name = "TEST")]
     pub(crate) test: TestName,
     /// The fabric: `shm`, or `sim:MODEL[@STUDY]` between simulated hosts, MODEL being a preset of
@@ -99,10 +97,6 @@ pub(crate) struct MeasureArguments {
     /// `timesharing` [default: the study's, else 1]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// A value over that of the STUDY of `application`, or several that it runs over, as in `--set
-    /// traffic.program=nas-cg --set traffic.ranks=1,4,16`; may be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub(crate) overrides: Vec<String>,
     #[command(flatten)]
     pub(crate) inspection: InspectionArguments,
     #[command(flatten)]
@@ -134,7 +128,6 @@ pub(crate) enum TestName {
     Bulk,
     Contention,
     Timesharing,
-    Application,
     SendLatency,
     WriteLatency,
     ReadLatency,
@@ -326,7 +319,6 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
         TestName::Bulk => return virtual_networks::bulk(arguments),
         TestName::Contention => return virtual_networks::contention(arguments),
         TestName::Timesharing => return virtual_networks::timesharing(arguments),
-        TestName::Application => return virtual_networks::application(arguments),
         TestName::SendLatency => return queue_pairs::latency(arguments, Operation::Send),
         TestName::WriteLatency => return queue_pairs::latency(arguments, Operation::Write),
         TestName::ReadLatency => return queue_pairs::latency(arguments, Operation::Read),
@@ -344,12 +336,6 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
         return Err(Failure::new(
             format!("`{option}` means nothing for `{}`", test.name()),
             "it is for `viaduct measure timesharing`",
-        ));
-    }
-    if !arguments.overrides.is_empty() {
-        return Err(Failure::new(
-            format!("`--set` means nothing for `{}`", test.name()),
-            virtual_networks::SET_MEANS,
         ));
     }
     let fabrics = arguments.fabrics.iter();

@@ -1,7 +1,6 @@
 //! `viaduct measure` of virtual networks: requests and replies of Active Message endpoints.
 
 mod adapters;
-mod application;
 mod contention;
 mod crowd;
 mod faults;
@@ -20,7 +19,6 @@ use viaduct_measure::{
 };
 use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
 
-pub(crate) use self::application::application;
 pub(crate) use self::contention::{ContentionArguments, contention};
 pub(crate) use self::crowd::{ClientArguments, be_client};
 pub(crate) use self::published::figure_of;
@@ -246,19 +244,12 @@ fn failure_of(error: MeasureError) -> Failure {
     }
 }
 
-/// What `--set` is for.
-pub(crate) const SET_MEANS: &str =
-    "it is for the study of `viaduct measure application`; others are changed in their file";
-
 fn meaningless(option: &str, test: &str, why: &str) -> Failure {
     Failure::new(format!("`{option}` means nothing for `{test}`"), why)
 }
 
 /// Says no to what these tests cannot do.
 fn check(arguments: &MeasureArguments, test: &str) -> Result<(), Failure> {
-    if !arguments.overrides.is_empty() && test != RequestTest::Application.name() {
-        return Err(meaningless("--set", test, SET_MEANS));
-    }
     let of_others = arguments.timesharing.given();
     if let Some(option) = of_others.filter(|_| test != RequestTest::Timesharing.name()) {
         return Err(meaningless(

@@ -20,10 +20,7 @@
 //!
 //! - burst: requests one after the other, with a delay between; who makes them: `Burst`, `Requests`
 //!   (`requests.rs`, `requests/prober.rs`)
-//! - application: a graph of operations whose ranks are programs over endpoints: `Application`
-//!   (`application.rs`)
 
-mod application;
 mod comparison;
 mod cq;
 mod error;
@@ -46,7 +43,6 @@ mod session;
 mod stream;
 mod touch;
 
-pub use application::{Application, ApplicationReport, ApplicationRow, Messaging, RankTimes};
 pub use comparison::Comparison;
 pub use error::MeasureError;
 pub use host::{Host, Stoppable};

@@ -96,7 +96,7 @@ pub use network::network_toml;
 pub use network_preset::{NetworkPreset, is_network, list_networks, load_network, parse_network};
 pub use overrides::Override;
 pub use preset::{Confidence, Preset, PresetNumber, list_models, load_preset, parse_preset};
-pub use programs::{ProgramsError, load_programs, programs_in, programs_of};
+pub use programs::{ProgramsError, load_programs, programs_of};
 pub use published::{PUBLISHED_MAX, Published, Role};
 pub use schema::{DESCRIPTORS_MAX, LEVELS, MESSAGE_BYTES_MAX, MechanismKind, PROCESSES_MAX};
 pub use section::KeyName;

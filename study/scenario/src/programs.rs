@@ -146,11 +146,7 @@ pub fn programs_of(
 
 /// Hosts of a preset in the network of a study that is read, with its traffic around them, as
 /// [`load_programs`] makes them; `model` and `name` are what messages call the two.
-///
-/// # Errors
-///
-/// [`ProgramsError`].
-pub fn programs_in(
+fn programs_in(
     preset: &Preset,
     model: &str,
     name: &str,

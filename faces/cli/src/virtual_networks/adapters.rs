@@ -126,7 +126,7 @@ fn ask<T>(
 }
 
 /// A host's station, whose peers are answered beside.
-pub(super) fn station(process: &Process, options: Options) -> Result<OnHost, MeasureError> {
+fn station(process: &Process, options: Options) -> Result<OnHost, MeasureError> {
     let identity = Identity::new(u128::from(process.host()) + 1);
     let opened = Station::open(process.fabric(), "sim0", identity, options);
     let (station, acceptor) = opened.map_err(impossible)?;

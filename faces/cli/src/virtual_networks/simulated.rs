@@ -219,8 +219,8 @@ pub(super) fn impossible(reason: impl fmt::Display) -> MeasureError {
 }
 
 /// A simulated host. To look at its clock costs nothing.
-pub(super) struct InterfaceHost<'station, 'program, N: Links> {
-    pub(super) station: &'station Station<'program, N>,
+struct InterfaceHost<'station, 'program, N: Links> {
+    station: &'station Station<'program, N>,
 }
 
 impl<N: Links> Host for InterfaceHost<'_, '_, N> {

@@ -401,14 +401,6 @@ impl Application {
         &self.graph
     }
 
-    /// The host of each rank on a network, by the seed of the run.
-    #[must_use]
-    pub fn hosts_of_ranks(&self, topology: &Topology, seed: u64) -> Vec<u32> {
-        let places = Places::new(self, topology, seed);
-        let ranks = 0..self.graph.ranks();
-        ranks.map(|rank| places.host_of(rank)).collect()
-    }
-
     /// Which process each rank is.
     #[must_use]
     pub fn placement(&self) -> Placement {

@@ -18,8 +18,6 @@ pub enum RequestTest {
     Contention,
     /// Parallel programs that share processors.
     Timesharing,
-    /// A graph of operations.
-    Application,
 }
 
 impl RequestTest {
@@ -31,7 +29,6 @@ impl RequestTest {
             Self::Bulk => "bulk",
             Self::Contention => "contention",
             Self::Timesharing => "timesharing",
-            Self::Application => "application",
         }
     }
 }
