@@ -104,6 +104,21 @@ pub fn fix_addresses() -> std::io::Result<()> {
     set(set(ASK)? | libc::ADDR_NO_RANDOMIZE as libc::c_ulong).map(|_| ())
 }
 
+/// Has this process, and what it starts from here on, have no huge pages but those that it asks the
+/// system for by name: of many programs that use little of each there is not enough memory.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn without_huge_pages() -> std::io::Result<()> {
+    // SAFETY: the call takes numbers.
+    let result = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
+    match result {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
 /// Has this thread, and what it starts from here on, run on the core that it is on.
 ///
 /// # Errors

@@ -20,6 +20,7 @@ use viaduct_rdma::DEVICES_MAX;
 use viaduct_turns::hosts::Claim;
 use viaduct_turns::{
     Coordinator, HOST_VARIABLE, RunError, SOCKET_VARIABLE, Stopper, fix_addresses, pin_to_one_core,
+    without_huge_pages,
 };
 
 use super::environment::Environment;
@@ -138,6 +139,8 @@ impl<'a> Commands<'a> {
         let _ = pin_to_one_core();
         // As above, programs that follow addresses differ from run to run: digests tell.
         let _ = fix_addresses();
+        // Where it does not, programs have more memory.
+        let _ = without_huge_pages();
         let mut children = Children::of(audience, self.output.clone());
         for (host, program) in (0..).zip(&self.programs) {
             let mut command = Command::new(&program.words[0]);

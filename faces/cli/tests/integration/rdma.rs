@@ -763,6 +763,16 @@ fn programs_and_what_they_start_lie_at_the_same_addresses() {
 }
 
 #[test]
+fn programs_have_no_huge_pages() {
+    let folder = simulated_folder();
+    let asked = "grep THP_enabled /proc/self/status";
+    let on = ["rdma", "--on", "sim:rnic-gen5", "--", "sh", "-c", asked];
+    let (printed, code, said) = ended(&folder, &on);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(printed, "host0: THP_enabled:\t0\n");
+}
+
+#[test]
 fn a_digest_that_was_expected_decides_how_a_run_ends() {
     let folder = simulated_folder();
     let expecting = |digest: &str, program: &str| {
