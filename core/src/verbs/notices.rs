@@ -324,6 +324,13 @@ impl<C: Carrier> Notices<C> {
         })
     }
 
+    /// Whether [`Notices::take`] would find nothing in any queue, and have no error to tell.
+    #[must_use]
+    pub fn has_nothing(&self) -> bool {
+        let mut queues = self.queues.iter();
+        queues.all(|(_, queue)| queue.completions.is_empty() && !queue.completions.has_ended())
+    }
+
     /// Takes the oldest completion, if there is one.
     ///
     /// # Errors

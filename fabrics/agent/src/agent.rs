@@ -202,6 +202,12 @@ impl Agent {
         nic.oldest_of_last_receives(vi.id, held)
     }
 
+    /// Whether a NIC is open.
+    #[must_use]
+    pub const fn has_nics(&self) -> bool {
+        !self.nics.is_empty()
+    }
+
     /// Whether a work queue of a VI is bound to a completion queue.
     #[must_use]
     pub fn is_bound(&self, vi: ViHandle, queue: Queue) -> bool {

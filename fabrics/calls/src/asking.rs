@@ -23,6 +23,12 @@ pub trait Line: Sync {
     fn post(&self, _request: &[u8], _cost: u64) -> bool {
         false
     }
+
+    /// As [`Line::post`], of a look that is in vain if what has come is all that comes while it
+    /// takes. False: that is not known.
+    fn look(&self, _request: &[u8], _cost: u64) -> bool {
+        false
+    }
 }
 
 macro_rules! requests {

@@ -25,6 +25,8 @@ struct State {
     /// By their numbers.
     pairs: BTreeMap<u32, Pair>,
     shared: BTreeMap<Key, Shared>,
+    /// What a look in vain into completion queues takes.
+    queues: BTreeMap<Key, u64>,
     /// Where datagrams may go: address handles.
     addresses: BTreeSet<Key>,
 }
@@ -53,7 +55,7 @@ struct Shared {
     room: i64,
 }
 
-/// How long a post takes the processor, if it can be made on credit.
+/// How long a post takes the processor, if it can be made on credit, or a look.
 type Cost = Option<u64>;
 
 impl Credits {
@@ -91,6 +93,26 @@ impl Credits {
 
     pub(crate) fn destroyed_shared(&self, key: Key) {
         self.lock().shared.remove(&key);
+    }
+
+    pub(crate) fn made_queue(&self, key: Key, cost: u64) {
+        self.lock().queues.insert(key, cost);
+    }
+
+    pub(crate) fn destroyed_queue(&self, key: Key) {
+        self.lock().queues.remove(&key);
+    }
+
+    /// What a look in vain into a completion queue takes.
+    pub(crate) fn look(&self, key: Key) -> Cost {
+        self.lock().queues.get(&key).copied()
+    }
+
+    /// Whether sends of a queue pair may complete before anybody has heard of them.
+    pub(crate) fn completes_soon(&self, number: u32) -> bool {
+        let state = self.lock();
+        let pair = state.pairs.get(&number);
+        pair.is_none_or(|pair| pair.options.kind != QueuePairType::Rc)
     }
 
     pub(crate) fn made_address(&self, key: Key) {

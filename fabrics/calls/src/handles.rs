@@ -10,6 +10,7 @@ use viaduct_core::verbs::{
 };
 
 use crate::asking::{self, Line};
+use crate::looked;
 use crate::request::{Datagram, Description, Owner, Receive, Request, Send};
 use crate::wire::Wire;
 
@@ -79,15 +80,17 @@ fn ask<T: Wire>(line: &dyn Line, asked: &Request) -> Result<T> {
     let (mut bytes, mut answer) = (Vec::new(), Vec::new());
     asked.put(&mut bytes);
     line.call(asked.name(), &bytes, &mut answer);
+    looked::asked(true);
     asking::answer(&answer)
 }
 
-/// Has a post carried out on credit, or asks for it.
-fn post(line: &dyn Line, asked: &Request, cost: Option<u64>) -> Result<()> {
+/// Has a post carried out on credit, or asks for it. What it posts may complete soon.
+fn post(line: &dyn Line, asked: &Request, cost: Option<u64>, completes_soon: bool) -> Result<()> {
     if let Some(cost) = cost {
         let mut bytes = Vec::new();
         asked.put(&mut bytes);
         if line.post(&bytes, cost) {
+            looked::posted(completes_soon);
             return Ok(());
         }
     }
@@ -234,7 +237,11 @@ impl Context {
     ) -> Result<CompletionQueue> {
         let (line, context) = (self.line, self.key);
         let options = options.map(|channel| channel.key);
-        let key = ask(line, &Request::CreateQueue { context, options })?;
+        let (key, cost): (Key, Option<u64>) =
+            ask(line, &Request::CreateQueue { context, options })?;
+        if let (Some(credits), Some(cost)) = (line.credits(), cost) {
+            credits.made_queue(key, cost);
+        }
         Ok(CompletionQueue { line, key })
     }
 
@@ -308,12 +315,32 @@ impl CompletionQueue {
     /// As [`CompletionQueue::poll`].
     pub fn poll_each(&self, most: usize, visit: impl FnMut(&Completion)) -> Result<usize> {
         let (queue, most) = (self.key, most.min(COMPLETIONS_MAX) as u32);
-        let found: Vec<Completion> = ask(self.line, &Request::Poll { queue, most })?;
+        if self.looks_in_vain() {
+            return Ok(0);
+        }
+        let found: Result<Vec<Completion>> = ask(self.line, &Request::Poll { queue, most });
+        looked::asked(matches!(&found, Ok(found) if !found.is_empty()));
+        let found = found?;
         if let Some(credits) = self.line.credits() {
             credits.completed(&found);
         }
         found.iter().for_each(visit);
         Ok(found.len())
+    }
+
+    /// Looks into it, where it is known that nothing is there: whether that was so.
+    fn looks_in_vain(&self) -> bool {
+        let (line, queue) = (self.line, self.key);
+        let Some(cost) = line.credits().and_then(|credits| credits.look(queue)) else {
+            return false;
+        };
+        let mut bytes = Vec::new();
+        Request::Looked { queue }.put(&mut bytes);
+        let is_in_vain = looked::is_first(queue) && line.look(&bytes, cost);
+        if is_in_vain {
+            looked::at(queue);
+        }
+        is_in_vain
     }
 
     /// Has it tell its channel, once, of what comes from now on.
@@ -363,7 +390,11 @@ impl CompletionQueue {
     /// EBUSY while a queue pair uses it.
     pub fn destroy(&self) -> Result<()> {
         let queue = self.key;
-        ask(self.line, &Request::DestroyQueue { queue })
+        ask::<()>(self.line, &Request::DestroyQueue { queue })?;
+        if let Some(credits) = self.line.credits() {
+            credits.destroyed_queue(queue);
+        }
+        Ok(())
     }
 }
 
@@ -573,7 +604,12 @@ impl SharedReceiveQueue {
         let elements = receive.elements.len();
         let credits = self.line.credits();
         let cost = credits.and_then(|credits| credits.receive_shared(shared, elements));
-        post(self.line, &Request::PostShared { shared, receive }, cost)?;
+        post(
+            self.line,
+            &Request::PostShared { shared, receive },
+            cost,
+            false,
+        )?;
         if let (Some(credits), None) = (credits, cost) {
             credits.received_shared(shared);
         }
@@ -711,7 +747,8 @@ impl QueuePair {
         let (pair, credits) = (self.key, self.line.credits());
         let cost = credits.and_then(|credits| credits.sends(self.number, &sends));
         let asked = Request::PostSends { pair, sends };
-        post(self.line, &asked, cost)?;
+        let completes_soon = credits.is_none_or(|credits| credits.completes_soon(self.number));
+        post(self.line, &asked, cost, completes_soon)?;
         if let (Some(credits), None, Request::PostSends { sends, .. }) = (credits, cost, &asked) {
             credits.sent(self.number, sends);
         }
@@ -729,7 +766,12 @@ impl QueuePair {
         let elements = receive.elements.len();
         let credits = self.line.credits();
         let cost = credits.and_then(|credits| credits.receive(self.number, elements));
-        post(self.line, &Request::PostReceive { pair, receive }, cost)?;
+        post(
+            self.line,
+            &Request::PostReceive { pair, receive },
+            cost,
+            false,
+        )?;
         if let (Some(credits), None) = (credits, cost) {
             credits.received(self.number);
         }

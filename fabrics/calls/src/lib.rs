@@ -21,6 +21,7 @@
 mod asking;
 mod credit;
 mod handles;
+mod looked;
 mod request;
 pub mod via;
 mod wire;

@@ -135,7 +135,7 @@ requests! {
         DestroyChannel { channel: Key } = 7;
         /// The cookie of the next completion queue that tells the channel.
         NextEvent { channel: Key, waits: bool } = 8;
-        /// A completion queue: its key.
+        /// A completion queue: its key, and what a look in vain takes if that is always the same.
         CreateQueue { context: Key, options: CompletionQueueOptions } = 9;
         /// Destroys it when its events are acknowledged.
         DestroyQueue { queue: Key } = 10;
@@ -185,5 +185,7 @@ requests! {
         PostSends { pair: Key, sends: Vec<Send> } = 31;
         /// Posts a receive on it.
         PostReceive { pair: Key, receive: Receive } = 32;
+        /// A look into it was in vain, which was known before.
+        Looked { queue: Key } = 33;
     }
 }

@@ -75,6 +75,13 @@ impl Client {
         (self.table.now)()
     }
 
+    /// Before when this thread finds nothing in the world but what it has been told of: what it
+    /// asks for before then need not be asked. 0: that is not known.
+    #[must_use]
+    pub fn quiet_until(&self) -> u64 {
+        (self.table.quiet_until)()
+    }
+
     /// Has this thread's clock go on. One that does nothing else gives the turn now and then.
     pub fn charge(&self, picoseconds: u64) {
         (self.table.charge)(picoseconds);

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::hosts::HostAddresses;
-use crate::seat::{Reply, Request, TIME_MAX};
+use crate::seat::{Reply, Request, TIME_MAX, Times};
 use crate::waited::Told;
 use crate::world::{Outcome, Process, Thread, World};
 use counter::WithoutCounter;
@@ -525,7 +525,13 @@ impl Run<'_> {
         let asked = loop {
             self.turns += 1;
             self.without_counter.renew();
-            seat.hand_over(reply, clock, self.now, self.horizon());
+            let times = Times {
+                clock,
+                now: self.now,
+                horizon: self.horizon(),
+                quiet_until: self.quiet_until(thread, clock),
+            };
+            seat.hand_over(reply, &times);
             if !self.await_given(thread)? {
                 // Its end is in the order.
                 return Ok(false);
@@ -668,6 +674,16 @@ impl Run<'_> {
         }
         let first = self.order.first().map_or(u64::MAX, |key| key.at);
         first.min(self.world.next_event().unwrap_or(u64::MAX))
+    }
+
+    /// Before when a thread that gets the turn finds nothing in the world that it is not told of:
+    /// no other thread of its host goes on before it has given the turn again, unless for something
+    /// real.
+    fn quiet_until(&self, thread: Thread, clock: u64) -> u64 {
+        match self.order.has_others_of(thread.process.host) {
+            true => 0,
+            false => self.world.quiet_until(thread, clock),
+        }
     }
 
     /// Sleeps until the thread that has the turn has given it; false: its process has ended.

@@ -75,6 +75,7 @@ static TABLE: Table = Table {
     version: VERSION,
     host,
     now,
+    quiet_until,
     charge,
     synchronise,
     sleep_until,
@@ -499,6 +500,10 @@ extern "C" fn now() -> u64 {
         return clock.max(SHOWN.load(Ordering::Relaxed));
     }
     running().map_or(0, |(_, seat)| seat.clock())
+}
+
+extern "C" fn quiet_until() -> u64 {
+    seated().map_or(0, |(_, seat)| seat.quiet_until())
 }
 
 extern "C" fn charge(picoseconds: u64) {

@@ -107,6 +107,8 @@ struct Head {
     until: AtomicU64,
     /// Up to here nobody else is to be asked.
     horizon: AtomicU64,
+    /// Before when the thread finds nothing in the world that it has not been told of.
+    quiet_until: AtomicU64,
     /// The simulation's time when the turn was given.
     now: AtomicU64,
     /// The thread's number for the system.
@@ -134,6 +136,15 @@ pub(crate) struct Seat {
 unsafe impl Send for Seat {}
 // SAFETY: as above.
 unsafe impl Sync for Seat {}
+
+/// What a thread is told with its turn: see the fields of the same names of the seat.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub(crate) clock: u64,
+    pub(crate) now: u64,
+    pub(crate) horizon: u64,
+    pub(crate) quiet_until: u64,
+}
 
 /// What a thread asked for when it gave the turn: read once, and within bounds.
 #[derive(Debug)]
@@ -217,6 +228,10 @@ impl Seat {
 
     pub(crate) fn horizon(&self) -> u64 {
         self.head().horizon.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn quiet_until(&self) -> u64 {
+        self.head().quiet_until.load(Ordering::Relaxed)
     }
 
     pub(crate) fn now(&self) -> u64 {
@@ -428,12 +443,19 @@ impl Seat {
     }
 
     /// Gives the turn to the thread and wakes it.
-    pub(crate) fn hand_over(&self, reply: Reply, clock: u64, now: u64, horizon: u64) {
+    pub(crate) fn hand_over(&self, reply: Reply, times: &Times) {
         let head = self.head();
+        let Times {
+            clock,
+            now,
+            horizon,
+            quiet_until,
+        } = *times;
         head.posted.store(0, Ordering::Relaxed);
         head.clock.store(clock, Ordering::Relaxed);
         head.now.store(now, Ordering::Relaxed);
         head.horizon.store(horizon, Ordering::Relaxed);
+        head.quiet_until.store(quiet_until, Ordering::Relaxed);
         head.reply.store(reply as u32, Ordering::Relaxed);
         // Pairs with the load of `wait`.
         head.turn.store(turn::HELD, Ordering::Release);

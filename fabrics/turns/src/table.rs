@@ -3,7 +3,7 @@
 use core::ffi::{c_char, c_void};
 
 /// Counts changes of [`Table`].
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 /// A function that takes bytes of an answer.
 pub(crate) type Sink = unsafe extern "C" fn(context: *mut c_void, bytes: *const u8, length: usize);
@@ -15,6 +15,7 @@ pub struct Table {
     pub(crate) version: u32,
     pub(crate) host: extern "C" fn() -> u32,
     pub(crate) now: extern "C" fn() -> u64,
+    pub(crate) quiet_until: extern "C" fn() -> u64,
     pub(crate) charge: extern "C" fn(picoseconds: u64),
     pub(crate) synchronise: extern "C" fn(),
     pub(crate) sleep_until: extern "C" fn(time: u64),

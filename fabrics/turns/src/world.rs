@@ -46,6 +46,13 @@ pub trait World {
     /// their descriptors can be read. Returns the time reached.
     fn advance(&mut self, until: u64) -> u64;
 
+    /// Before when a thread that has its turn, and whose clock shows `clock`, finds nothing more in
+    /// the world than what it has been told of, if no other of its host makes a call; 0: that is
+    /// not known.
+    fn quiet_until(&self, _thread: Thread, _clock: u64) -> u64 {
+        0
+    }
+
     /// A thread makes a call at `now`: nothing that others do from here on is before it. The answer
     /// has at most [`crate::MESSAGE_BYTES_MAX`] bytes.
     fn call(&mut self, thread: Thread, now: u64, request: &[u8], answer: &mut Vec<u8>) -> Outcome;

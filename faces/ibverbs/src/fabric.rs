@@ -152,6 +152,11 @@ impl remote::Line for Turn {
         self.client.charge(cost);
         true
     }
+
+    fn look(&self, request: &[u8], cost: u64) -> bool {
+        self.client.now().saturating_add(cost) < self.client.quiet_until()
+            && self.post(request, cost)
+    }
 }
 
 /// The devices of this process.

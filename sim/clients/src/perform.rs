@@ -132,7 +132,11 @@ pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec
         Request::CreateQueue { context, options } => {
             let options = options.map(|channel| CompletionChannel::of(process, *channel));
             let made = Context::of(process, context).create_completion_queue(&options);
-            put_answer(&made.map(|queue| queue.key()), into);
+            let with_cost = |queue: CompletionQueue| {
+                let cost = process.at_adapter_of(queue.key().to_bits()).look_cost();
+                (queue.key(), cost.map(|cost| cost.picoseconds()))
+            };
+            put_answer(&made.map(with_cost), into);
         }
         Request::DestroyQueue { queue } => {
             put_answer(&CompletionQueue::of(process, queue).destroy(), into);
@@ -268,7 +272,8 @@ pub(crate) fn perform(process: &Process, asker: &Asker, request: Request) -> Vec
         }
         post @ (Request::PostSends { .. }
         | Request::PostReceive { .. }
-        | Request::PostShared { .. }) => {
+        | Request::PostShared { .. }
+        | Request::Looked { .. }) => {
             put_answer(&perform_post(process, asker, post), into);
         }
     }
@@ -283,6 +288,10 @@ fn with_cost(process: &Process, key: Key) -> (Key, Option<u64>) {
 
 /// Carries out a post whose answer nobody waits for.
 pub(crate) fn perform_post(process: &Process, asker: &Asker, request: Request) -> Result<()> {
+    if let Request::Looked { queue } = request {
+        looked(process, &asker.looks, queue);
+        return Ok(());
+    }
     asker.looks.interrupt();
     match request {
         Request::PostSends { pair, mut sends } => post(process, pair, &mut sends),
@@ -338,6 +347,18 @@ fn poll(process: &Process, looks: &Looks, queue: Key, most: u32) -> Result<Vec<C
     found.truncate(count);
     looks.note(place, now, process.time(), count > 0);
     Ok(found)
+}
+
+/// A look in vain was made, as it would have been if it had been asked for.
+fn looked(process: &Process, looks: &Looks, queue: Key) {
+    let (place, now) = (Place::Completions(queue), process.time());
+    let (often, _) = looks.next(place, now);
+    debug_assert_eq!(often, 1, "a look that stands for more needs an answer");
+    let at = process.at_adapter_of(queue.to_bits());
+    if let Some(cost) = at.look_cost() {
+        looks.note(place, now, now + cost, false);
+    }
+    process.count_look();
 }
 
 fn receive_of(receive: &viaduct_calls::Receive) -> ReceiveRequest<'_> {

@@ -313,6 +313,13 @@ impl World for Clients<'_> {
         self.simulation.time().picoseconds()
     }
 
+    fn quiet_until(&self, thread: Thread, clock: u64) -> u64 {
+        let host = thread.process.host;
+        let is_known = self.failed.is_none() && self.threads.contains_key(&thread);
+        let until = is_known.then(|| self.simulation.process(host).quiet_until(time(clock)));
+        until.flatten().map_or(0, Time::picoseconds)
+    }
+
     fn call(&mut self, thread: Thread, now: u64, request: &[u8], answer: &mut Vec<u8>) -> Outcome {
         if let Err(error) = self.try_call(thread, now, request) {
             answer.clear();

@@ -353,7 +353,7 @@ impl<P: Programs> Cluster<P> {
             sources,
             transfers: 0,
             operations: Operations::of(&config),
-            guests: Guests::new(if P::EXIST { host_count } else { 0 }),
+            guests: Guests::new(if P::EXIST { host_count } else { 0 }, &config),
             observer: None,
             windows,
             records_queues: false,

@@ -16,6 +16,7 @@
 
 mod account;
 mod carry;
+mod coming;
 mod control;
 mod failures;
 pub(crate) mod guest;
@@ -160,6 +161,11 @@ pub trait Programs: Sized + fmt::Debug {
     /// Sends of a host's queue pair that are not complete; none if it is gone, or as new.
     fn incomplete_of_pair(&self, _host: u32, _pair: u32) -> Option<u32> {
         None
+    }
+
+    /// Whether programs of a host are told when what a queue pair has begun with is acknowledged.
+    fn tells_of_acknowledgements(&self, _host: u32, _pair: u32) -> bool {
+        true
     }
 
     /// The place of a host's queue pair, of which its peers know the number.

@@ -542,6 +542,11 @@ impl<P: Programs> Cluster<P> {
             self.bound_below(id, begun.alone);
         }
         self.note_begun(id, &begun);
+        if self.is_of_pair(id) {
+            let delay = self.messages.get(id).head_delay;
+            let head = begun.has_head.then(|| self.queue.now() + delay);
+            self.expect_at_pair(id, head);
+        }
     }
 
     /// The whole latency of a message like the last one.

@@ -301,6 +301,11 @@ impl Programs for Hosted {
         self.incomplete(host, pair)
     }
 
+    fn tells_of_acknowledgements(&self, host: u32, pair: u32) -> bool {
+        let verbs = self.hosts[host as usize].verbs.as_deref();
+        verbs.is_none_or(|verbs| verbs.adapter.tells_of_acknowledgements(pair))
+    }
+
     fn place_of_pair(&self, host: u32, number: u32) -> Option<u32> {
         self.place_of_number(host, number)
     }

@@ -13,8 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use viaduct_agent::{MemoryElsewhere, Owner};
 use viaduct_engine::Time;
 
+use crate::cluster::Hosted;
 use crate::executor::{Current, Program, Simulation, SimulationError, current, suspend};
-use crate::process::Process;
+use crate::process::{Process, turn_of};
 use crate::tasks::TaskId;
 
 type Job = Box<dyn FnOnce(&Process) + Send>;
@@ -164,6 +165,35 @@ impl Process {
         let cluster = self.lock();
         let cost = cluster.config.host.of(self.place()).processor.post;
         (!cluster.is_slowed(self.place())).then_some(cost)
+    }
+
+    /// What a look in vain into a completion queue takes that is at this adapter; none: not always
+    /// the same.
+    #[must_use]
+    pub fn look_cost(&self) -> Option<Time> {
+        let cluster = self.lock();
+        let delay = cluster.config.host.of(self.place()).processor.polling_delay;
+        (!cluster.is_slowed(self.place())).then(|| turn_of(delay))
+    }
+
+    /// Before when a program of this host, which is alone there and whose clock shows `moment`,
+    /// finds nothing in any completion queue, and that takes what it always takes; none: it is not
+    /// known.
+    #[must_use]
+    pub fn quiet_until(&self, moment: Time) -> Option<Time> {
+        let cluster = self.lock();
+        if cluster.processor_free(self.place()) > moment {
+            return None;
+        }
+        let mut places = cluster.places_with(self.place());
+        places.try_fold(Time::MAX, |first, place| {
+            Some(Hosted::quiet_until(&cluster, place)?.min(first))
+        })
+    }
+
+    /// A program has looked in vain, which was known before.
+    pub fn count_look(&self) {
+        self.lock().count_spared();
     }
 
     /// Waits until somebody wakes the program.

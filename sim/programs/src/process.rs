@@ -59,7 +59,7 @@ pub(crate) struct Looks {
 }
 
 /// A turn of a loop that looks, of which half passes until something that comes is seen.
-fn turn_of(half: Time) -> Time {
+pub(crate) fn turn_of(half: Time) -> Time {
     (half + half).max(QUESTION)
 }
 

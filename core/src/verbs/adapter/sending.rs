@@ -25,6 +25,26 @@ impl Adapter {
         Some(pair.sends.len() as u32)
     }
 
+    /// Whether its program is told of anything that a queue pair has begun with, when that is
+    /// acknowledged.
+    #[must_use]
+    pub fn tells_of_acknowledgements(&self, place: u32) -> bool {
+        let pair = self.pairs.at(place).and_then(Option::as_deref);
+        pair.is_none_or(|pair| {
+            let is_every = pair.options.is_every_send_signaled;
+            let is_told = |flags| check::is_told(CompletionStatus::Success, flags, is_every);
+            pair.sends.begun().any(|send| is_told(send.flags))
+        })
+    }
+
+    /// Whether a queue pair has sends that nobody acknowledges, and that are complete when they
+    /// have left.
+    #[must_use]
+    pub fn has_unacknowledged(&self, place: u32) -> bool {
+        let pair = self.pairs.at(place).and_then(Option::as_deref);
+        pair.is_some_and(|pair| pair.options.kind != QueuePairType::Rc && !pair.sends.is_empty())
+    }
+
     /// Begins the next send of a queue pair, if it may: what goes, and its bytes. A send that may
     /// not begin and will never is complete.
     pub fn begin(

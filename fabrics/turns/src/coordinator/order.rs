@@ -271,6 +271,21 @@ impl Order {
         !self.foreign.is_empty() || !self.looking.is_empty()
     }
 
+    /// Whether a thread of a host goes on at a time that is known, or by what happens in the world.
+    pub(super) fn has_others_of(&self, host: u32) -> bool {
+        let first = Thread {
+            process: Process {
+                host,
+                number: 0,
+                pid: i32::MIN,
+            },
+            number: 0,
+        };
+        let behind = self.threads.range(first..);
+        let mut of_host = behind.take_while(|(thread, _)| thread.process.host == host);
+        of_host.any(|(_, pending)| pending.key.is_some() || pending.wait == Wait::World)
+    }
+
     /// The first behind `after` of those that wait for what is written into memory.
     pub(super) fn looking(&self, after: Option<Thread>) -> Option<Thread> {
         let mut looking = self.looking.iter().copied();
@@ -392,6 +407,24 @@ mod tests {
             at.push(key.at);
         }
         assert_eq!(at, [3, 5, 6, 9]);
+    }
+
+    #[test]
+    fn others_of_a_host_go_on_at_a_time_or_by_the_world() {
+        let mut order = Order::default();
+        let (one, other) = (thread(1, 1, 0), thread(1, 2, 0));
+        order.put(thread(0, 0, 0), 5, resume(5), Wait::Nothing, None);
+        order.put(thread(2, 3, 0), 5, resume(5), Wait::Nothing, None);
+        assert!(!order.has_others_of(1) && order.has_others_of(0));
+        // Who waits for something real goes on when somebody has done something.
+        order.put(one, 5, VecDeque::new(), order.tried(Real::Process), None);
+        assert!(!order.has_others_of(1));
+        for (wait, until) in [(Wait::World, None), (order.tried(Real::Process), Some(9))] {
+            order.put(other, 5, VecDeque::new(), wait, until);
+            assert!(order.has_others_of(1), "{wait:?}");
+        }
+        order.remove(other);
+        assert!(!order.has_others_of(1));
     }
 
     #[test]

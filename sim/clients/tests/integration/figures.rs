@@ -10,7 +10,7 @@ use viaduct_programs::verbs::measure::{Operation, bandwidth, latency};
 use viaduct_programs::verbs::{Completion, QueuePairType, SendOpcode};
 
 use crate::calls::{End, Socket, done, simulation};
-use crate::turns::{Ran, now, run, run_without_credit};
+use crate::turns::{Ran, compute, now, run, run_without_credit};
 
 pub(crate) type Noted = Arc<Mutex<Vec<u64>>>;
 
@@ -183,6 +183,68 @@ fn a_post_that_nobody_waits_for_takes_what_one_with_an_answer_takes() {
         assert_eq!(digest(&ran), digest(&other), "{bytes} bytes, a stream");
         // Sends find room when those before them have completed, of which one in a hundred tells.
         assert!(ran.on_credit >= 1990, "{}", ran.on_credit);
+    }
+}
+
+/// Two that send each other a message and look for both completions, in two queues in turn; the
+/// second posts some time later than the first, or before it. When each look was over.
+fn exchanges_in(runs: Runs, kind: QueuePairType) -> (Vec<u64>, Ran) {
+    let times = Noted::default();
+    let (near, far) = Socket::pair();
+    let program = |socket: Socket<u32>, is_first: bool| {
+        let times = Arc::clone(&times);
+        move || {
+            let end = End::new(kind, 8);
+            let peer = socket.exchange(end.pair.number(), &end.context.device());
+            end.raise(peer);
+            end.receive(0, 8);
+            socket.exchange(0, &end.context.device());
+            let mut looks = Vec::new();
+            for round in 0..150 {
+                // Nobody is told of half of the sends.
+                let is_signaled = round % 2 == 0;
+                if !is_first {
+                    compute(round * 11_000);
+                }
+                let elements = [end.element(0, 8)];
+                let request = SendRequest::new(0, SendOpcode::Send)
+                    .with_elements(&elements)
+                    .with_flags(send::INLINE | if is_signaled { send::SIGNALED } else { 0 });
+                // SAFETY: the bytes are those of its memory.
+                unsafe { end.pair.post_send(&request) }.unwrap();
+                let (mut sent, mut received) = (!is_signaled, false);
+                while !sent || !received {
+                    let mut found = [Completion::default()];
+                    received |= end.receives.poll(&mut found).unwrap() > 0;
+                    looks.push(now());
+                    sent |= end.sends.poll(&mut found).unwrap() > 0;
+                    looks.push(now());
+                }
+                end.receive(0, 8);
+            }
+            times.lock().unwrap().extend(looks);
+        }
+    };
+    let programs: Vec<Box<dyn FnOnce() + Send>> =
+        vec![Box::new(program(near, true)), Box::new(program(far, false))];
+    let ran = runs(simulation(2), programs);
+    let mut times = std::mem::take(&mut *times.lock().unwrap());
+    times.sort_unstable();
+    (times, ran)
+}
+
+#[test]
+fn a_look_that_is_known_to_be_in_vain_is_as_one_that_is_asked_for() {
+    let digest = |ran: &Ran| ran.simulation.account().digest;
+    for kind in [QueuePairType::Rc, QueuePairType::Uc] {
+        let (spared, ran) = exchanges_in(run, kind);
+        let (asked, other) = exchanges_in(run_without_credit, kind);
+        assert_eq!(spared, asked, "{kind:?}");
+        assert_eq!(digest(&ran), digest(&other), "{kind:?}");
+        assert_eq!(other.spared, 0);
+        // Of UC a send may complete as soon as it has left.
+        let most = if kind == QueuePairType::Rc { 250 } else { 10 };
+        assert!(ran.spared >= most, "{kind:?}: {}", ran.spared);
     }
 }
 

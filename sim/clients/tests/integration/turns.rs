@@ -14,16 +14,22 @@ use viaduct_turns::{Outcome, Process, Thread, World as _};
 /// What a thread says when it gives its turn back.
 enum Said {
     Posts(u64, Vec<u8>),
+    Looks(u64, Vec<u8>),
     Sleeps(u64),
     Asks(u64, Vec<u8>),
     Ended,
 }
 
+/// What it hears with its turn: its clock, before when it finds nothing, and an answer.
+type Heard = (u64, u64, Vec<u8>);
+
 /// A thread's end of it.
 struct Seat {
     clock: u64,
+    /// Before when it finds nothing that it has not been told of.
+    quiet_until: u64,
     says: Sender<Said>,
-    hears: Receiver<(u64, Vec<u8>)>,
+    hears: Receiver<Heard>,
     /// None: each post waits for its answer.
     credits: Option<&'static Credits>,
 }
@@ -48,7 +54,7 @@ impl Line for Turns {
         with_seat(|seat| {
             let asks = Said::Asks(seat.clock, request.to_vec());
             seat.says.send(asks).expect("somebody gives turns");
-            (seat.clock, *answer) = seat.hears.recv().expect("as above");
+            (seat.clock, seat.quiet_until, *answer) = seat.hears.recv().expect("as above");
         });
     }
 
@@ -63,6 +69,18 @@ impl Line for Turns {
             seat.clock += cost;
         });
         true
+    }
+
+    fn look(&self, request: &[u8], cost: u64) -> bool {
+        with_seat(|seat| {
+            let is_known = seat.clock + cost < seat.quiet_until;
+            if is_known {
+                let looks = Said::Looks(seat.clock, request.to_vec());
+                seat.says.send(looks).expect("somebody gives turns");
+                seat.clock += cost;
+            }
+            is_known
+        })
     }
 }
 
@@ -80,7 +98,7 @@ pub(crate) fn synchronise() {
     with_seat(|seat| {
         let sleeps = Said::Sleeps(seat.clock);
         seat.says.send(sleeps).expect("somebody gives turns");
-        (seat.clock, _) = seat.hears.recv().expect("as above");
+        (seat.clock, seat.quiet_until, _) = seat.hears.recv().expect("as above");
     });
 }
 
@@ -103,7 +121,7 @@ struct Member {
     /// What it has posted, and is yet to be carried out.
     posts: VecDeque<(u64, Vec<u8>)>,
     says: Receiver<Said>,
-    hears: Sender<(u64, Vec<u8>)>,
+    hears: Sender<Heard>,
 }
 
 impl Member {
@@ -129,6 +147,8 @@ pub(crate) struct Ran {
     pub(crate) rung: Vec<u64>,
     /// Posts that nobody has waited for.
     pub(crate) on_credit: u32,
+    /// Looks in vain that nobody was asked for.
+    pub(crate) spared: u32,
 }
 
 /// Runs programs, each in a thread that is a client on the host of its place.
@@ -148,7 +168,7 @@ pub(crate) fn run_on(simulation: Simulation, programs: Vec<(u32, Program)>) -> R
 
 fn run_with(mut simulation: Simulation, programs: Vec<(u32, Program)>, has_credit: bool) -> Ran {
     let mut clients = Clients::new(&mut simulation, HostAddresses::default());
-    let (mut written, mut rung, mut on_credit) = (Vec::new(), Vec::new(), 0);
+    let (mut written, mut rung, mut on_credit) = (Vec::new(), Vec::new(), (0, 0));
     std::thread::scope(|scope| {
         let mut members = Vec::new();
         for (number, (host, program)) in (0..).zip(programs) {
@@ -167,11 +187,12 @@ fn run_with(mut simulation: Simulation, programs: Vec<(u32, Program)>, has_credi
                 hears: tells,
             });
             scope.spawn(move || {
-                let (clock, _) = hears.recv().expect("somebody gives turns");
+                let (clock, quiet_until, _) = hears.recv().expect("somebody gives turns");
                 let ends = says.clone();
                 let credits = has_credit.then(|| &*Box::leak(Box::default()));
                 SEAT.set(Some(Seat {
                     clock,
+                    quiet_until,
                     says,
                     hears,
                     credits,
@@ -187,7 +208,8 @@ fn run_with(mut simulation: Simulation, programs: Vec<(u32, Program)>, has_credi
         simulation,
         written,
         rung,
-        on_credit,
+        on_credit: on_credit.0,
+        spared: on_credit.1,
     }
 }
 
@@ -196,8 +218,8 @@ fn give_turns(
     members: &mut [Member],
     written: &mut Vec<(u32, u64)>,
     rung: &mut Vec<u64>,
-) -> u32 {
-    let mut on_credit = 0;
+) -> (u32, u32) {
+    let (mut on_credit, mut spared) = (0, 0);
     loop {
         let first = members
             .iter()
@@ -206,7 +228,9 @@ fn give_turns(
             .min();
         let until = match first {
             Some((clock, _)) => clock,
-            None if members.iter().all(|it| matches!(it.state, State::Ended)) => return on_credit,
+            None if members.iter().all(|it| matches!(it.state, State::Ended)) => {
+                return (on_credit - spared, spared);
+            }
             None => clients.next_event().expect("something is to come"),
         };
         let reached = clients.advance(until);
@@ -225,6 +249,9 @@ fn give_turns(
         let (Some((_, place)), false) = (first, has_answers) else {
             continue;
         };
+        let host = members[place].thread.process.host;
+        let of_host = members.iter().filter(|it| it.thread.process.host == host);
+        let is_alone = of_host.count() == 1;
         let member = &mut members[place];
         if let Some((at, request)) = member.posts.pop_front() {
             clients.post(member.thread, at, &request);
@@ -233,10 +260,19 @@ fn give_turns(
         }
         match std::mem::replace(&mut member.state, State::Waiting) {
             State::Ready(clock, answer) => {
-                member.hears.send((clock, answer)).expect("it listens");
+                let quiet_until = match is_alone {
+                    true => clients.quiet_until(member.thread, clock),
+                    false => 0,
+                };
+                let heard = (clock, quiet_until, answer);
+                member.hears.send(heard).expect("it listens");
                 member.state = loop {
                     match member.says.recv().expect("it says what it does") {
                         Said::Posts(clock, request) => member.posts.push_back((clock, request)),
+                        Said::Looks(clock, request) => {
+                            member.posts.push_back((clock, request));
+                            spared += 1;
+                        }
                         Said::Asks(clock, request) => break State::Asking(clock, request),
                         Said::Sleeps(clock) => break State::Ready(clock, Vec::new()),
                         Said::Ended => break State::Ended,

@@ -5,9 +5,11 @@ use viaduct_engine::Time;
 use viaduct_hardware::mechanism::PlanId;
 
 use super::account::Untaken;
+use super::coming::{Coming, least_lead};
 use super::control::Controls;
 use super::pairs::{Carried, OF_PAIR};
 use super::posts::Posts;
+use crate::config::ClusterConfig;
 use crate::connections::Connection;
 use crate::message::MessageId;
 
@@ -41,6 +43,10 @@ pub(crate) struct Guests {
     pub(crate) going: u32,
     /// Bytes of a packet that is about to begin; kept to be used again.
     pub(crate) bytes: Vec<u8>,
+    /// By host: what is on its way to its queue pairs.
+    pub(crate) coming: Vec<Vec<Coming>>,
+    /// How long what begins to move is on its way at least.
+    pub(crate) lead: Time,
     /// How queue pairs' adapters carry acknowledgements, once there was one.
     pub(crate) acknowledgement_plans: Vec<([usize; 2], PlanId)>,
     /// What has come and was not taken, if an account of messages is kept.
@@ -129,9 +135,12 @@ const KEPT_BYTES: usize = 1 << 10;
 const KEPT_MESSAGES: u32 = 64;
 
 impl Guests {
-    pub(crate) fn new(hosts: u32) -> Self {
+    pub(crate) fn new(hosts: u32, config: &ClusterConfig) -> Self {
+        let mechanisms = config.host.values().map(|model| &model.mechanism);
         Self {
+            lead: least_lead(mechanisms),
             hosts: (0..hosts).map(|_| Guest::default()).collect(),
+            coming: (0..hosts).map(|_| Vec::new()).collect(),
             ..Self::default()
         }
     }

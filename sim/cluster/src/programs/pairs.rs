@@ -181,6 +181,12 @@ impl<P: Programs> Cluster<P> {
         self.guests.sent(id).packet.take()
     }
 
+    /// What its target has said of a packet.
+    pub(super) fn answer_of(&self, id: MessageId) -> Option<Answer> {
+        let carried = self.guests.sent[id.0 as usize].packet.as_deref();
+        carried.and_then(|carried| carried.answer)
+    }
+
     /// Whether the adapter is told that it has a packet's bytes already, and to what the state of
     /// its connection belongs.
     pub(crate) fn hints_of_pair(&self, id: MessageId) -> Option<(bool, u32)> {
@@ -203,6 +209,7 @@ impl<P: Programs> Cluster<P> {
 
     /// All of a packet is there, or of the bytes that it asked for.
     pub(crate) fn arrive_of_pair(&mut self, id: MessageId) {
+        self.come_to_pair(id);
         let message = self.messages.get(id);
         let (source, target, is_answer) = (message.source, message.target, message.is_answer);
         let is_acknowledgement = message.is_acknowledgement();

@@ -99,6 +99,11 @@ impl<P: Programs> Cluster<P> {
         self.queue.fired()
     }
 
+    /// Counts an event that was spared, since it was known to do nothing.
+    pub fn count_spared(&mut self) {
+        self.queue.count_spared();
+    }
+
     /// What the messages of programs are counted as.
     #[must_use]
     pub const fn program_counts(&self) -> ProgramCounts {

@@ -21,6 +21,10 @@ pub(crate) struct Verbs {
     pub(crate) adapter: Adapter,
     /// By the place of a queue pair: when it is looked at though nothing comes.
     timers: Vec<Option<(u64, EventId)>>,
+    /// Not later than the first of these.
+    first_timer: Time,
+    /// Places of queue pairs that had sends which nobody acknowledges.
+    unacknowledged: Vec<u32>,
     /// How long the host's processor was busy with waking the program that takes next.
     pub(super) woken: Time,
 }
@@ -101,6 +105,11 @@ const fn nanoseconds(time: Time) -> u64 {
     time.picoseconds() / 1000 + 1
 }
 
+/// The first moment at which that is their time.
+const fn time_of(nanoseconds: u64) -> Time {
+    Time::from_picoseconds((nanoseconds - 1).saturating_mul(1000))
+}
+
 impl Verbs {
     /// That of a place of so many, which is an adapter of this number in its host.
     fn new(host: u32, hosts: u32, adapter: u32, address: Ipv4Addr) -> Self {
@@ -130,6 +139,8 @@ impl Verbs {
                 Packets::from(address.to_ipv6_mapped().octets()),
             ),
             timers: Vec::new(),
+            first_timer: Time::MAX,
+            unacknowledged: Vec::new(),
             woken: Time::ZERO,
         }
     }
@@ -165,6 +176,7 @@ impl Hosted {
         posted: Option<(u32, (Time, Time))>,
     ) {
         while let Some(place) = Self::adapter(cluster, host).poll_ready() {
+            Self::note_unacknowledged(cluster, host, place);
             match posted {
                 Some((pair, worked)) if pair == place => {
                     cluster.posted_to_pair(host, place, worked);
@@ -197,10 +209,36 @@ impl Hosted {
             }
             cluster.cancel(event);
         }
-        let time = Time::from_picoseconds((due - 1).saturating_mul(1000)).max(cluster.now());
+        let time = time_of(due).max(cluster.now());
         let event = cluster.schedule(time, Event::Pair(host, place));
         if let Some(verbs) = &mut cluster.programs.host(host).verbs {
             verbs.timers[at] = Some((due, event));
+            verbs.first_timer = verbs.first_timer.min(time);
+        }
+    }
+
+    /// Sends of a queue pair are to go.
+    fn note_unacknowledged(cluster: &mut Cluster, host: u32, place: u32) {
+        if let Some(verbs) = &mut cluster.programs.host(host).verbs
+            && verbs.adapter.has_unacknowledged(place)
+            && !verbs.unacknowledged.contains(&place)
+        {
+            verbs.unacknowledged.push(place);
+        }
+    }
+
+    /// Before when nothing happens to queue pairs of a place by itself, and completion queues
+    /// there, which have nothing, have nothing then; none: it is not known.
+    pub(crate) fn quiet_until(cluster: &Cluster, place: u32) -> Option<Time> {
+        let host = &cluster.programs.hosts[place as usize];
+        let verbs = host.verbs.as_deref()?;
+        let adapter = &verbs.adapter;
+        let mut may_complete = verbs.unacknowledged.iter();
+        let may_complete = may_complete.any(|pair| adapter.has_unacknowledged(*pair));
+        let has_more = host.agent.has_nics() || !adapter.notices.has_nothing();
+        match has_more || may_complete || cluster.is_slowed(place) {
+            true => None,
+            false => Some(cluster.quiet_until(place)?.min(verbs.first_timer)),
         }
     }
 
@@ -211,6 +249,8 @@ impl Hosted {
         }
         if let Some(verbs) = &mut cluster.programs.host(host).verbs {
             verbs.timers[place as usize] = None;
+            let dues = verbs.timers.iter().flatten().map(|(due, _)| *due);
+            verbs.first_timer = dues.min().map_or(Time::MAX, time_of);
         }
         if Self::adapter(cluster, host).expire(place) {
             cluster.programs.counts.retransmissions += 1;
