@@ -12,7 +12,8 @@
 //! - `loops`: loops that make no call; `steps`: what shows that one waits for memory
 //! - `timers`: timers that send signals, call functions or can be read; `handlers`: handlers of
 //!   signals; `interruptions`: waits that end by them
-//! - `threads`: threads, which run one at a time; `locks`: what they wait for
+//! - `threads`: threads, which run one at a time; `locks`: what they wait for; `common`: what
+//!   several processes wait for
 //! - `processes`: processes that are made, replaced, waited for and ended; `signals`: signals that
 //!   are sent and waited for
 //! - `io_uring`, `languages`: what is refused
@@ -29,10 +30,8 @@
 //!   by the C library's streams, system calls by number. `io_uring` and programs in Go, which wait
 //!   so, are refused.
 //! - Timers of the time that a program computes (`ITIMER_VIRTUAL`, `ITIMER_PROF`) run in real time.
-//! - Signals end waits, but not those of verbs for events (`ibv_get_cq_event`), nor those for a
-//!   futex by number.
-//! - Condition variables, barriers and futexes are seen by threads of one process: not those that
-//!   lie in memory of several.
+//! - Signals end waits, but not those of verbs for events (`ibv_get_cq_event`).
+//! - Barriers that lie in memory of several processes are refused.
 //! - Programs without a dynamic linker, and those that run with another user's rights, are not
 //!   reached. Of those that a client of another user than root starts none does: the filter that
 //!   refuses `io_uring` has the system ignore setuid bits.
@@ -40,6 +39,7 @@
 use viaduct_turns::{NewThread, Table};
 
 pub mod clocks;
+mod common;
 pub mod counter;
 mod faults;
 pub mod handlers;

@@ -2,8 +2,9 @@
 //!
 //! One thread runs at a time, so whether it would wait is known when it is tried. Mutexes,
 //! semaphores and locks of readers and writers are the C library's, which are tried until they can
-//! be had. Who waits at a condition variable, a barrier or a futex stands in a queue of ours: those
-//! that lie in memory of two processes are not seen by the other.
+//! be had. Who waits at a condition variable, a barrier or a futex stands in a queue of ours. Of a
+//! condition variable of several processes the queue is a count in its own memory; who waits at a
+//! futex of several processes goes on when its word changes. Barriers of several are refused.
 
 use core::ffi::{CStr, c_int, c_long, c_uint};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -17,10 +18,11 @@ use libc::{
 use viaduct_turns::{Client, Waited, here};
 
 use crate::clocks::{after, picoseconds};
+use crate::common::{Common, has_called};
 use crate::cost;
 use crate::interruptions::Interruption;
 use crate::real::{self, errno, set_errno};
-use crate::threads::{Queues, before_others, deadline};
+use crate::threads::{Queues, Woken, before_others, deadline};
 
 /// Every bit of a futex.
 const ALL_BITS: u32 = u32::MAX;
@@ -250,10 +252,15 @@ unsafe fn wait_at(
 ) -> c_int {
     before_others(client);
     let what = c"pthread_cond_wait";
-    let was_called = CONDITIONS.wait(client, what, condition.cast(), ALL_BITS, deadline, || {
+    let unlock = || {
         // SAFETY: the caller has locked it.
         unsafe { real::pthread_mutex_unlock(mutex) };
-    });
+    };
+    // SAFETY: the caller's argument.
+    let was_called = match unsafe { Common::of(condition) } {
+        Some(common) => common.wait(client, deadline, unlock),
+        None => CONDITIONS.wait(client, what, condition.cast(), ALL_BITS, deadline, unlock),
+    };
     // SAFETY: as above.
     let result = unsafe { pthread_mutex_lock(mutex) };
     match (result, was_called) {
@@ -297,7 +304,11 @@ pub unsafe extern "C" fn pthread_cond_timedwait(
         // SAFETY: the caller's arguments.
         return unsafe { real::pthread_cond_timedwait(condition, mutex, time) };
     };
-    let clock = condition_clocks().get(&condition.addr()).copied();
+    // SAFETY: the caller's argument.
+    let clock = match unsafe { Common::of(condition) } {
+        Some(common) => Some(common.clock),
+        None => condition_clocks().get(&condition.addr()).copied(),
+    };
     match deadline(clock.unwrap_or(libc::CLOCK_REALTIME), time) {
         // SAFETY: the caller's arguments.
         Some(deadline) => unsafe { wait_at(client, condition, mutex, Some(deadline)) },
@@ -335,6 +346,10 @@ pub unsafe extern "C" fn pthread_cond_clockwait(
 /// As for that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cond_signal(condition: *mut pthread_cond_t) -> c_int {
+    // SAFETY: the caller's argument.
+    if unsafe { has_called(condition, 1) } {
+        return 0;
+    }
     before_giving();
     CONDITIONS.call(condition.cast(), 1, ALL_BITS);
     // SAFETY: the caller's argument. For threads that waited before this process was a client.
@@ -348,6 +363,10 @@ pub unsafe extern "C" fn pthread_cond_signal(condition: *mut pthread_cond_t) -> 
 /// As for that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cond_broadcast(condition: *mut pthread_cond_t) -> c_int {
+    // SAFETY: the caller's argument.
+    if unsafe { has_called(condition, u64::MAX) } {
+        return 0;
+    }
     before_giving();
     CONDITIONS.call(condition.cast(), usize::MAX, ALL_BITS);
     // SAFETY: as above.
@@ -656,6 +675,19 @@ pub unsafe extern "C" fn pthread_barrier_init(
     attributes: *const pthread_barrierattr_t,
     count: c_uint,
 ) -> c_int {
+    if here().is_some() && !attributes.is_null() {
+        let mut shared = libc::PTHREAD_PROCESS_PRIVATE;
+        // SAFETY: the caller's attributes; the number has room.
+        unsafe { libc::pthread_barrierattr_getpshared(attributes, &raw mut shared) };
+        if shared == libc::PTHREAD_PROCESS_SHARED {
+            eprintln!(
+                "viaduct: a barrier of several processes is refused: whoever waits there in \
+                 simulated time is seen by its own process alone; a mutex and a condition variable \
+                 of several processes are seen by all"
+            );
+            return libc::ENOTSUP;
+        }
+    }
     // SAFETY: the caller's arguments.
     let result = unsafe { real::pthread_barrier_init(barrier, attributes, count) };
     if result == 0 {
@@ -787,17 +819,37 @@ unsafe fn futex(
                 return Some(-1);
             }
             let bits = if is_absolute { bits } else { ALL_BITS };
-            if FUTEXES.wait(client, c"futex", word.cast(), bits, until, || {}) {
-                return Some(0);
-            }
-            set_errno(libc::ETIMEDOUT);
+            // As in the system, one with a limit is over behind any handler.
+            let interruption = match until {
+                Some(_) => Interruption::by_any_handler(),
+                None => Interruption::unless_restarted(),
+            };
+            let is_common = operation & libc::FUTEX_PRIVATE_FLAG == 0;
+            let waited = match is_common {
+                true => Waited::Anything,
+                false => Waited::Process,
+            };
+            // SAFETY: the caller's word, which is there as long as it waits.
+            let has_changed = || is_common && unsafe { (*word).load(Ordering::SeqCst) } != value;
+            let is_over = || has_changed() || interruption.has_come();
+            let place = (word.cast(), bits, waited);
+            let error = match FUTEXES.wait_or(client, c"futex", place, until, || {}, is_over) {
+                Woken::Called => return Some(0),
+                Woken::Otherwise if has_changed() => return Some(0),
+                Woken::Otherwise => libc::EINTR,
+                Woken::TooLate => libc::ETIMEDOUT,
+            };
+            set_errno(error);
             Some(-1)
         }
         libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET => {
             let is_by_bits = operation & !flags == libc::FUTEX_WAKE_BITSET;
             let bits = if is_by_bits { bits } else { ALL_BITS };
             client.charge(cost::SYSTEM_CALL);
-            before_others(client);
+            match operation & libc::FUTEX_PRIVATE_FLAG {
+                0 => client.synchronise(),
+                _ => before_others(client),
+            }
             let called = FUTEXES.call(word.cast(), value as usize, bits);
             // Others may wait in the system: those of the C library, and of other processes.
             (called > 0).then_some(called as c_long)

@@ -261,6 +261,15 @@ pub(crate) struct Queue {
     tickets: Vec<(Arc<AtomicBool>, u32)>,
 }
 
+/// How a wait at an address has ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Woken {
+    Called,
+    /// Something else has ended it.
+    Otherwise,
+    TooLate,
+}
+
 /// Those who wait, by address.
 pub(crate) struct Queues(Mutex<BTreeMap<usize, Queue>>);
 
@@ -280,6 +289,21 @@ impl Queues {
         deadline: Option<u64>,
         before: impl FnOnce(),
     ) -> bool {
+        let place = (address, bits, Waited::Process);
+        let never = || false;
+        self.wait_or(client, what, place, deadline, before, never) == Woken::Called
+    }
+
+    /// As [`Queues::wait`], of those that may call by `waited`, and until something else ends it.
+    pub(crate) fn wait_or(
+        &self,
+        client: Client,
+        what: &core::ffi::CStr,
+        (address, bits, waited): (*const c_void, u32, Waited<'_>),
+        deadline: Option<u64>,
+        before: impl FnOnce(),
+        is_over: impl Fn() -> bool,
+    ) -> Woken {
         let ticket = Arc::new(AtomicBool::new(false));
         {
             let mut queues = locked(&self.0);
@@ -287,18 +311,20 @@ impl Queues {
             queue.tickets.push((Arc::clone(&ticket), bits));
         }
         before();
-        let look = || ticket.load(Ordering::Relaxed).then_some(());
-        let was_called = client
-            .foreign(what, Waited::Process, deadline, look)
-            .is_some();
-        if !was_called {
+        let look = || match ticket.load(Ordering::Relaxed) {
+            true => Some(Woken::Called),
+            false => is_over().then_some(Woken::Otherwise),
+        };
+        let woken = client.foreign(what, waited, deadline, look);
+        let woken = woken.unwrap_or(Woken::TooLate);
+        if woken != Woken::Called {
             self.edit(address, |queue| {
                 queue
                     .tickets
                     .retain(|(other, _)| !Arc::ptr_eq(other, &ticket));
             });
         }
-        was_called
+        woken
     }
 
     /// Calls so many who wait at an address for one of the bits, the first first. Returns how many

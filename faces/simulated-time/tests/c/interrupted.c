@@ -3,6 +3,7 @@
 /* For siginterrupt. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include <errno.h>
+#include <linux/futex.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -16,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,6 +34,7 @@ static volatile int handled;
 static pthread_t handled_by;
 static int ends[2], full[2], pair[2], listener;
 static sem_t *semaphore;
+static int *word;
 static pid_t waited;
 
 static long long now(void)
@@ -70,6 +73,8 @@ static pid_t child_that_signals(void)
         usleep(20);
         char bytes[4096];
         CHECK(write(ends[1], "x", 1) == 1 && write(pair[1], "x", 1) == 1 && sem_post(semaphore) == 0);
+        *word = 1;
+        CHECK(syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0) >= 0);
         for (int number = 0; number < 16; number++) {
             CHECK(read(full[0], bytes, sizeof bytes) > 0);
         }
@@ -84,12 +89,13 @@ static pid_t child_that_signals(void)
 }
 
 enum call {
-    SLEEP, POLL, SELECT, EPOLL, READ, RECEIVE, ACCEPT, CONNECT, WRITE, SEMAPHORE, TIMED, CHILD, SIGNAL, CALLS
+    SLEEP, POLL, SELECT, EPOLL, READ, RECEIVE, ACCEPT, CONNECT, WRITE, SEMAPHORE, TIMED, FUTEX, FUTEX_TIMED, CHILD,
+    SIGNAL, CALLS
 };
 
 static const char *const names[CALLS] = {
     "nanosleep", "poll", "select", "epoll_wait", "read", "recv", "accept", "connect", "write", "sem_wait",
-    "sem_timedwait", "waitpid", "sigtimedwait"
+    "sem_timedwait", "futex", "futex, timed", "waitpid", "sigtimedwait"
 };
 
 static int wait_in(enum call call)
@@ -141,6 +147,10 @@ static int wait_in(enum call call)
         CHECK(clock_gettime(CLOCK_REALTIME, &until) == 0);
         until.tv_sec += 1;
         return sem_timedwait(semaphore, &until);
+    case FUTEX:
+        return syscall(SYS_futex, word, FUTEX_WAIT, 0, NULL, NULL, 0);
+    case FUTEX_TIMED:
+        return syscall(SYS_futex, word, FUTEX_WAIT, 0, &length, NULL, 0);
     case CHILD:
         return waitpid(waited, NULL, 0);
     case SIGNAL:
@@ -164,6 +174,7 @@ static void make_all(void)
     CHECK(bind(listener, (struct sockaddr *)&any, sizeof any) == 0 && listen(listener, 4) == 0);
     semaphore = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(semaphore != MAP_FAILED && sem_init(semaphore, 1, 0) == 0);
+    word = (int *)(semaphore + 1);
 }
 
 /* Each call in turn, in a process of its own. */

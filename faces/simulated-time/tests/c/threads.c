@@ -258,6 +258,65 @@ static void shared(void)
     CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+/* What two processes share: a ball, and whom it is for. */
+struct table {
+    pthread_mutex_t mutex;
+    pthread_cond_t condition;
+    int ball;
+};
+
+static void plays_at(struct table *table, int side)
+{
+    for (int round = 0; round < 3; round++) {
+        CHECK(pthread_mutex_lock(&table->mutex) == 0);
+        while (table->ball % 2 != side) {
+            CHECK(pthread_cond_wait(&table->condition, &table->mutex) == 0);
+        }
+        printf("%d has ball %d at %lld\n", side, table->ball, now());
+        fflush(stdout);
+        usleep(10);
+        table->ball++;
+        CHECK((round == 1 ? pthread_cond_broadcast : pthread_cond_signal)(&table->condition) == 0);
+        CHECK(pthread_mutex_unlock(&table->mutex) == 0);
+    }
+}
+
+/* Two processes wait for each other at a condition variable in their memory; nobody calls at last. */
+static void shared_condition(void)
+{
+    struct table *table = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pthread_mutexattr_t of_mutex;
+    pthread_condattr_t of_condition;
+    int status;
+    CHECK(table != MAP_FAILED);
+    CHECK(pthread_mutexattr_init(&of_mutex) == 0);
+    CHECK(pthread_mutexattr_setpshared(&of_mutex, PTHREAD_PROCESS_SHARED) == 0);
+    CHECK(pthread_mutex_init(&table->mutex, &of_mutex) == 0);
+    CHECK(pthread_condattr_init(&of_condition) == 0);
+    CHECK(pthread_condattr_setpshared(&of_condition, PTHREAD_PROCESS_SHARED) == 0);
+    CHECK(pthread_condattr_setclock(&of_condition, CLOCK_MONOTONIC) == 0);
+    CHECK(pthread_cond_init(&table->condition, &of_condition) == 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        plays_at(table, 1);
+        exit(0);
+    }
+    plays_at(table, 0);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    long long begin = now();
+    struct timespec until = after(CLOCK_MONOTONIC, 7000);
+    CHECK(pthread_mutex_lock(&table->mutex) == 0);
+    CHECK(pthread_cond_timedwait(&table->condition, &table->mutex, &until) == ETIMEDOUT);
+    CHECK(pthread_mutex_unlock(&table->mutex) == 0);
+    printf("in vain for %lld\n", now() - begin);
+    CHECK(pthread_cond_destroy(&table->condition) == 0);
+    pthread_barrierattr_t of_barrier;
+    CHECK(pthread_barrierattr_init(&of_barrier) == 0);
+    CHECK(pthread_barrierattr_setpshared(&of_barrier, PTHREAD_PROCESS_SHARED) == 0);
+    CHECK(pthread_barrier_init(&barrier, &of_barrier, 2) == ENOTSUP);
+}
+
 static volatile int ball;
 
 static void *plays(void *number_)
@@ -377,6 +436,8 @@ int main(int count, char **words)
         futexes();
     } else if (strcmp(role, "shared") == 0) {
         shared();
+    } else if (strcmp(role, "shared-condition") == 0) {
+        shared_condition();
     } else if (strcmp(role, "loops") == 0) {
         loops();
     } else if (strcmp(role, "shared-loop") == 0) {

@@ -22,6 +22,8 @@ fn a_handler_ends_each_wait() {
         "write",
         "sem_wait",
         "sem_timedwait",
+        "futex",
+        "futex, timed",
         "waitpid",
         "sigtimedwait",
     ];
@@ -42,6 +44,8 @@ fn some_calls_go_on_behind_a_handler_that_has_them_restart() {
                   write done 41, handled 1\n\
                   sem_wait done 41, handled 1\n\
                   sem_timedwait done 41, handled 1\n\
+                  futex done 41, handled 1\n\
+                  futex, timed EINTR 20, handled 1\n\
                   waitpid done 44, handled 1\n\
                   sigtimedwait EINTR 20, handled 1\n";
     assert_eq!(alone("restart"), wanted);

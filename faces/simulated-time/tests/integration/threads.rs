@@ -82,6 +82,20 @@ fn a_forked_child_has_threads_and_a_semaphore_of_both() {
 }
 
 #[test]
+fn processes_wait_for_each_other_at_a_condition_variable_of_both() {
+    // Each has the ball for 10 us and a call of the system, and reads the clock.
+    let turns =
+        (0..6).map(|ball| format!("{} has ball {ball} at {}\n", ball % 2, 225 + ball * 10_225));
+    let turns: String = turns.collect();
+    let printed = alone("shared-condition");
+    let refused = printed.strip_prefix(&format!("{turns}in vain for 7050\n"));
+    assert!(
+        refused.is_some_and(|it| it.starts_with("viaduct: a barrier of several processes")),
+        "{printed}"
+    );
+}
+
+#[test]
 fn threads_that_wait_for_each_other_are_named() {
     let (result, _) = once(&program("threads"), &[&["deadlock"]], |coordinator| {
         coordinator.set_patience(Duration::from_millis(50));
