@@ -177,7 +177,9 @@ fn check_file(file: &Path) -> Result<Exit, Failure> {
     }
     let (ranks, operations) = (graph.ranks().into(), graph.len() as u64);
     let any = match graph.has_wildcards() {
-        true => "; what receives of any rank or tag take, a replay shows",
+        true => {
+            "; where receives take any rank or tag they are as many: a replay shows what they take"
+        }
         false => "",
     };
     output::result(&format!(

@@ -21,6 +21,14 @@ pub enum Fault {
         /// The first of them.
         first: Vec<OperationName>,
     },
+    /// Ranks some of whose receives take any, and to which more or fewer messages are sent than
+    /// they receive.
+    Uneven {
+        /// How many there are in all.
+        count: u64,
+        /// The first of them: the rank, what is sent to it, and its receives.
+        first: Vec<(u32, u64, u64)>,
+    },
     /// The n-th send of one source, target and tag does not fit the n-th receive.
     Sizes(Misfits),
     /// Ranks wait for each other, though each send has its receive: what is left when all others
@@ -45,6 +53,19 @@ impl fmt::Display for Fault {
                 }
                 more(formatter, *count, first.len())
             }
+            Self::Uneven { count, first } => {
+                write!(
+                    formatter,
+                    "ranks that receive more or fewer messages than are sent to them: {count}"
+                )?;
+                for (rank, sends, receives) in first {
+                    write!(
+                        formatter,
+                        "\n  rank {rank}: messages {sends}, receives {receives}"
+                    )?;
+                }
+                more(formatter, *count, first.len())
+            }
             Self::Sizes(misfits) => misfits.fmt(formatter),
             Self::Stalled(stalled) => stalled.fmt(formatter),
         }
@@ -54,8 +75,9 @@ impl fmt::Display for Fault {
 /// Looks for cycles, for sends and receives without a partner, for sizes that do not fit, and for
 /// ranks that wait for each other whatever is sent eagerly.
 ///
-/// Ranks some of whose receives take any are left out of the second and third, and graphs with such
-/// receives of the last: what these take shows when the graph is carried out.
+/// Of ranks some of whose receives take any, messages and receives are counted in place of the
+/// second and third, and graphs with such receives are left out of the last: what these take shows
+/// when the graph is carried out.
 #[must_use]
 pub fn check(graph: &Graph) -> Vec<Fault> {
     let mut faults: Vec<Fault> = cycle(graph).map(Fault::Cycle).into_iter().collect();
@@ -89,6 +111,7 @@ fn partners(graph: &Graph) -> Vec<Fault> {
     }
     // Sorted by source, target and tag; of each the sends in order, then the receives.
     let mut ends: Vec<(u32, u32, u32, Kind, OperationId)> = Vec::new();
+    let mut numbers = vec![[0_u64; 2]; graph.ranks() as usize];
     for rank in 0..graph.ranks() {
         for id in graph.of_rank(rank) {
             let operation = graph.operation(id);
@@ -97,7 +120,9 @@ fn partners(graph: &Graph) -> Vec<Fault> {
                 Kind::Send => (rank, operation.peer),
                 Kind::Receive => (operation.peer, rank),
             };
-            if !takes_any[target as usize] {
+            if takes_any[target as usize] {
+                numbers[target as usize][usize::from(operation.kind == Kind::Receive)] += 1;
+            } else {
                 ends.push((source, target, operation.tag, operation.kind, id));
             }
         }
@@ -122,6 +147,18 @@ fn partners(graph: &Graph) -> Vec<Fault> {
     let mut faults = Vec::new();
     if count > 0 {
         faults.push(Fault::Unmatched { count, first });
+    }
+    let uneven = (0..)
+        .zip(&numbers)
+        .filter(|(_, [sends, receives])| sends != receives);
+    let first: Vec<(u32, u64, u64)> = uneven
+        .clone()
+        .map(|(rank, [sends, receives])| (rank, *sends, *receives))
+        .take(NAMES_MAX)
+        .collect();
+    if !first.is_empty() {
+        let count = uneven.count() as u64;
+        faults.push(Fault::Uneven { count, first });
     }
     if !misfits.is_empty() {
         faults.push(Fault::Sizes(misfits));

@@ -62,6 +62,12 @@ fn a_bad_file_is_told_its_place() {
             "rank 0, line 3: send 8b to 0",
         ),
         (
+            "num_ranks 2\nrank 0 {\nsend 8b to 1\nsend 8b to 1\n}\nrank 1 {\nrecv 8b from -1\n}\n",
+            "check",
+            1,
+            "than are sent to them: 1\n  rank 1: messages 2, receives 1",
+        ),
+        (
             "num_ranks 1\nrank 0 {\nsend 8b to 0\n}\n",
             "replay",
             2,
