@@ -9,16 +9,19 @@ use core::ops::ControlFlow;
 use std::sync::Arc;
 
 use viaduct_engine::Time;
+use viaduct_hardware::STAGES;
+use viaduct_statistics::{Estimate, Moments as Distribution, Quantiles};
 use viaduct_topology::LinkId;
 
 use crate::cluster::Progress;
 use crate::config::ClusterConfig;
 use crate::error::RunError;
-use crate::operations::{Causes, Operations};
+use crate::operations::{Causes, Moments, Operations};
 use crate::result::{
-    Ended, InterfaceCounts, LinkRow, MessageCounts, QueueDepth, ResourceUse, RunResult, SteadyState,
+    Ended, InterfaceCounts, Latency, LinkRow, MessageCounts, QueueDepth, ResourceUse, RunResult,
+    SteadyState,
 };
-use crate::run::classes;
+use crate::run::{classes, stage_shares};
 
 /// Whoever carries out graphs of operations on hosts of another kind.
 pub trait Interfaces: fmt::Debug + Send + Sync {
@@ -59,6 +62,8 @@ pub struct Carried {
     pub messages: MessageCounts,
     /// Payload of those taken, bytes.
     pub delivered_bytes: u64,
+    /// How long they took.
+    pub times: MessageTimes,
     /// Directed links that carried anything: bytes, and for how long they were busy.
     pub links: Vec<(LinkId, u64, Time)>,
     /// Events handled.
@@ -69,6 +74,62 @@ pub struct Carried {
     pub digest: u64,
     /// What happened on interfaces.
     pub counts: InterfaceCounts,
+}
+
+/// How long messages took, of those that were posted after the warm-up: from when a processor began
+/// to post one until another had taken it.
+#[derive(Clone, Debug)]
+pub struct MessageTimes {
+    warmup: Time,
+    us: Distribution,
+    ps: Quantiles,
+    stages: [u64; STAGES],
+    floor: Time,
+}
+
+impl MessageTimes {
+    /// Of none so far.
+    #[must_use]
+    pub fn new(warmup: Time) -> Self {
+        Self {
+            warmup,
+            us: Distribution::default(),
+            ps: Quantiles::default(),
+            stages: [0; STAGES],
+            floor: Time::MAX,
+        }
+    }
+
+    /// One was taken, which takes `floor` at least.
+    pub fn record(&mut self, moments: &Moments, floor: Time) {
+        if moments.post < self.warmup {
+            return;
+        }
+        let latency = moments.taken.saturating_sub(moments.post);
+        self.us.record(latency.microseconds_f64());
+        self.ps.record(latency.picoseconds());
+        for (sum, span) in self.stages.iter_mut().zip(moments.stages(moments.post)) {
+            *sum += span;
+        }
+        self.floor = self.floor.min(floor);
+    }
+
+    /// Without an interval: the messages of a graph are not drawn.
+    fn latency(&self) -> Option<Latency> {
+        Some(Latency {
+            count: self.us.count(),
+            mean_us: Estimate {
+                mean: self.us.mean()?,
+                ci95: None,
+            },
+            no_interval: None,
+            sd_us: self.us.standard_deviation().unwrap_or(0.0),
+            min_us: self.us.min()?,
+            max_us: self.us.max()?,
+            quantiles_ps: self.ps.clone(),
+            floor_us: self.floor.microseconds_f64(),
+        })
+    }
 }
 
 /// Carries out the operations of a configuration, with causes if the critical path is asked for.
@@ -103,8 +164,8 @@ fn result(config: &ClusterConfig, operations: &Operations, carried: Carried) -> 
         ended,
         messages: carried.messages,
         around: MessageCounts::default(),
-        latency: None,
-        breakdown: Vec::new(),
+        latency: carried.times.latency(),
+        breakdown: stage_shares(carried.times.stages, carried.times.us.count()),
         links: classes(&link_rows),
         link_rows,
         topology: Arc::clone(&config.topology),

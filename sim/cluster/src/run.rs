@@ -186,15 +186,7 @@ impl<P: Programs> Cluster<P> {
     }
 
     fn breakdown(&self) -> Vec<StageShare> {
-        let count = self.accounting.latency_us.count().max(1) as f64;
-        Stage::ALL
-            .iter()
-            .zip(self.accounting.stages)
-            .map(|(stage, sum)| StageShare {
-                stage: stage.name(),
-                mean_us: sum as f64 / count * 1e-6,
-            })
-            .collect()
+        stage_shares(self.accounting.stages, self.accounting.latency_us.count())
     }
 
     /// Keeps what links and buses have carried from the warm-up to `end`, unless that is known.
@@ -546,6 +538,15 @@ fn steadiness_warning(config: &ClusterConfig, warmup_needed: Time, overloaded: b
             "set `run.warmup` to {warmup_needed} or more, and `run.until` later"
         )),
     }
+}
+
+/// Mean times of so many messages in each stage, of which these are the sums in picoseconds.
+pub(crate) fn stage_shares(sums: [u64; STAGES], messages: u64) -> Vec<StageShare> {
+    let share = |(stage, sum): (&Stage, u64)| StageShare {
+        stage: stage.name(),
+        mean_us: sum as f64 / messages.max(1) as f64 * 1e-6,
+    };
+    Stage::ALL.iter().zip(sums).map(share).collect()
 }
 
 pub(crate) fn classes(rows: &[LinkRow]) -> Vec<LinkClassUse> {

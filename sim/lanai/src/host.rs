@@ -160,7 +160,7 @@ impl<N: Links> Cluster<N> {
             return;
         }
         if let Some(ranks) = &mut self.ranks {
-            ranks.message_returned(message.entry.is_reply);
+            ranks.message_returned(message.entry.is_reply, may_have_arrived);
             return;
         }
         if message.entry.is_reply {

@@ -211,15 +211,7 @@ impl Interfaces for Endpoints {
                     .to_owned(),
             );
         }
-        let config = self.config(cluster).map_err(|error| error.to_string())?;
-        let reboots = |fault: &Fault| matches!(fault, Fault::Reboot { .. });
-        if config.faults.iter().any(reboots) {
-            return Err(
-                "a host whose ranks are processes does not die: take its fault out, or \
-                        have its cable down"
-                    .to_owned(),
-            );
-        }
+        self.config(cluster).map_err(|error| error.to_string())?;
         Ok(())
     }
 
@@ -276,6 +268,7 @@ impl Run<'_> {
             it.processors().map(|processor| of(&processor.spent)).sum()
         };
         let links = it.links.link_use().iter();
+        let (dropped, state_bytes) = (ranks.dropped(), ranks.state_bytes() as u64);
         let carried = Carried {
             end: it.queue.now(),
             ended,
@@ -283,15 +276,16 @@ impl Run<'_> {
             messages: MessageCounts {
                 posted: ranks.posted,
                 delivered: ranks.taken,
-                dropped: ranks.lost,
-                in_flight: ranks.posted - ranks.taken - ranks.lost,
+                dropped,
+                in_flight: ranks.posted - ranks.taken - dropped,
             },
+            times: ranks.times,
             delivered_bytes: ranks.taken_bytes,
             links: links
                 .map(|(link, its)| (*link, its.bytes, its.busy))
                 .collect(),
             events: totals.events,
-            state_bytes: ranks.state_bytes() as u64,
+            state_bytes,
             digest: ranks.digest,
             counts: InterfaceCounts {
                 remaps: totals.remaps,
@@ -396,8 +390,11 @@ impl<N: Links> Cluster<N> {
         let Some(ranks) = &mut self.ranks else {
             return;
         };
-        ranks.due(word, now);
         let host = ranks.host_of(ranks.rank_of(word));
+        if self.nodes[host as usize].is_down {
+            return;
+        }
+        ranks.due(word, now);
         self.look(host, now);
         self.schedule_ranks();
     }

@@ -21,6 +21,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use viaduct_cluster::config::ClusterConfig;
+use viaduct_cluster::interfaces::MessageTimes;
 use viaduct_cluster::operations::{Activity, Moments, Operations, Part, Role, Way};
 use viaduct_engine::Time;
 use viaduct_frames::Endpoint;
@@ -31,6 +32,7 @@ use crate::config::{Config, Host};
 use crate::faults::Pace;
 use crate::process::Act;
 use crate::program::half;
+use crate::work::Work;
 
 /// Bytes of a request that says who and which, and of one or a reply that says which.
 const REQUEST_BYTES: u32 = 16;
@@ -140,7 +142,11 @@ pub(crate) struct Ranks {
     /// Requests that were posted, taken and given back.
     pub(crate) posted: u64,
     pub(crate) taken: u64,
-    pub(crate) lost: u64,
+    lost: u64,
+    /// Requests that came back and may have arrived all the same.
+    in_doubt: u64,
+    /// How long requests took.
+    pub(crate) times: MessageTimes,
     pub(crate) taken_bytes: u64,
     pub(crate) digest: u64,
     /// Until when any rank has done anything, or will.
@@ -180,6 +186,8 @@ impl Ranks {
             posted: 0,
             taken: 0,
             lost: 0,
+            in_doubt: 0,
+            times: MessageTimes::new(cluster.run.warmup),
             taken_bytes: 0,
             digest: 0,
             acted_at: Time::ZERO,
@@ -226,7 +234,13 @@ impl Ranks {
     /// Whether all operations have ended, and all requests have.
     pub(crate) fn are_over(&self) -> bool {
         let all = self.graph().len() as u64;
-        self.operations.ended() == all && self.posted == self.taken + self.lost
+        self.operations.ended() == all && self.posted == self.taken + self.dropped()
+    }
+
+    /// Requests that nobody took and nobody will: of those in doubt as many as are missing.
+    pub(crate) fn dropped(&self) -> u64 {
+        let missing = self.posted - self.taken - self.lost;
+        self.lost + self.in_doubt.min(missing)
     }
 
     /// The place of a rank's host.
@@ -261,10 +275,12 @@ impl Ranks {
         self.ranks[rank as usize].arrived.push_back(now);
     }
 
-    /// A message of a rank came back: it is lost.
-    pub(crate) fn message_returned(&mut self, is_reply: bool) {
-        if !is_reply {
-            self.lost += 1;
+    /// A message of a rank came back: it is lost, if it is not in doubt.
+    pub(crate) fn message_returned(&mut self, is_reply: bool, may_have_arrived: bool) {
+        match (is_reply, may_have_arrived) {
+            (true, _) => {}
+            (false, true) => self.in_doubt += 1,
+            (false, false) => self.lost += 1,
         }
     }
 
@@ -654,6 +670,16 @@ impl Ranks {
         self.pace(sender, entry.posted_at).stretch(span)
     }
 
+    /// What a request takes at least: both processors and both interfaces.
+    fn floor(&self, bytes: u32) -> Time {
+        let Config { host, firmware, .. } = &self.config;
+        let works = [Work::Send { bytes }, Work::Take, Work::Write { bytes }];
+        let cycles: u32 = works.map(|work| firmware.steps.of(work)).iter().sum();
+        let taking = [true, false].map(|is_in_frame| host.receive_of(bytes, is_in_frame));
+        let seconds = f64::from(cycles) / firmware.clock_hz;
+        host.send_of(bytes) + Time::from_seconds_f64(seconds) + taking[0].min(taking[1])
+    }
+
     /// A rank has taken a message out of its queue.
     fn taken(&mut self, rank: u32, entry: Entry, moments: Moments) {
         let now = moments.taken;
@@ -675,6 +701,7 @@ impl Ranks {
         }
         let number = self.taken;
         self.taken += 1;
+        self.times.record(&moments, self.floor(entry.bytes));
         let is_whole = match role {
             Role::Eager | Role::Data => {
                 if self.graph().operation(send).amount > 0 {

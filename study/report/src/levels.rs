@@ -43,8 +43,9 @@ pub struct LevelRecord {
     pub p999_us: Option<f64>,
     /// Utilisation of the busiest link, 0 to 1.
     pub busiest_link: Option<f64>,
-    /// Most flows that a link had at once, in any of the runs.
-    pub link_flows_max: u64,
+    /// Most flows that a link had at once, in any of the runs; none of interfaces with endpoints,
+    /// which do not count them.
+    pub link_flows_max: Option<u64>,
     /// Messages lost over messages posted, 0 to 1.
     pub dropped_fraction: Option<f64>,
     /// Events of all runs.
@@ -194,7 +195,8 @@ impl LevelRecord {
         results: &[RunResult],
         difference: Option<PairedDifference>,
     ) -> Self {
-        let links = results.iter().flat_map(|run| &run.link_rows);
+        let counting = results.iter().filter(|run| run.interfaces.is_none());
+        let links = counting.flat_map(|run| &run.link_rows);
         let level = cell.set.first().map_or("", |(_, level)| level);
         Self {
             level: level.to_owned(),
@@ -205,10 +207,7 @@ impl LevelRecord {
             p99_us: cell.latency(|latency| latency.p99),
             p999_us: cell.latency(|latency| latency.p999),
             busiest_link: cell.busiest_link(),
-            link_flows_max: links
-                .map(|link| u64::from(link.flows_max))
-                .max()
-                .unwrap_or(0),
+            link_flows_max: links.map(|link| u64::from(link.flows_max)).max(),
             dropped_fraction: cell.dropped_fraction(),
             events: results.iter().map(|run| run.events).sum(),
             wall_s: cell.runs.iter().map(|run| run.wall_s).sum(),
@@ -321,7 +320,9 @@ pub fn levels_table(records: &[LevelRecord]) -> String {
         row.extend([record.p50_us, record.p99_us, record.p999_us].map(shown));
         row.extend([
             share(record.busiest_link),
-            record.link_flows_max.to_string(),
+            record
+                .link_flows_max
+                .map_or_else(|| "-".to_owned(), |most| most.to_string()),
         ]);
         row.extend(has_drops.then(|| share(record.dropped_fraction)));
         row.extend([scaled_count(record.events as f64), duration(record.wall_s)]);

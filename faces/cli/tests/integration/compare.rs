@@ -101,6 +101,21 @@ fn the_critical_path_at_each_level_is_that_of_the_level() {
 }
 
 #[test]
+fn flows_that_nobody_counts_are_not_shown_as_none() {
+    let study = "[network]\ntopology = \"switch\"\nhosts = 4\n[links]\nrate = \"1280 Mbit/s\"\n\
+                 [hosts]\nnic = \"am-myrinet\"\n[traffic]\ncollective = \"all-to-all\"\n";
+    let folder = Folder::with("study.toml", study);
+    let arguments = ["compare", "study.toml", "--levels", "max-min,fluid"];
+    let printed = folder.succeed(&[&arguments[..], &["--json", "--quiet"]].concat());
+    let compared: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    for level in compared["levels"].as_array().unwrap() {
+        assert_eq!(level["link_flows_max"], serde_json::Value::Null);
+        assert!(level["busiest_link"].as_f64().unwrap() > 0.0, "{level}");
+        assert!(level["p50_us"].as_f64().unwrap() > 0.0, "{level}");
+    }
+}
+
+#[test]
 fn a_key_of_one_level_is_for_that_level_alone() {
     let folder = Folder::small();
     let digests = |set: &[&str]| {

@@ -32,6 +32,25 @@ pub struct Moments {
     pub taken: Time,
 }
 
+impl Moments {
+    /// Picoseconds in each stage of a message that was wanted at `begin`.
+    pub(crate) fn stages(&self, begin: Time) -> [u64; STAGES] {
+        let mut stages = [0; STAGES];
+        let mut reached = begin;
+        for (stage, end) in [
+            (Stage::SenderProcessor, self.post),
+            (Stage::Post, self.posted),
+            (Stage::Network, self.came),
+            (Stage::ReceiverProcessor, self.take),
+            (Stage::Reap, self.taken),
+        ] {
+            stages[stage as usize] = end.saturating_sub(reached).picoseconds();
+            reached = reached.max(end);
+        }
+        stages
+    }
+}
+
 /// How far an application is: what is free, what matches what, and where the time of ranks went.
 #[derive(Debug)]
 pub struct Operations {
@@ -265,18 +284,7 @@ impl Operations {
             self.places.process_of(target),
         );
         if let Some(timed) = self.timed(send, Activity::Message(role)) {
-            let mut stages = [0; STAGES];
-            let mut reached = timed.begin;
-            for (stage, end) in [
-                (Stage::SenderProcessor, moments.post),
-                (Stage::Post, moments.posted),
-                (Stage::Network, moments.came),
-                (Stage::ReceiverProcessor, moments.take),
-                (Stage::Reap, moments.taken),
-            ] {
-                stages[stage as usize] = end.saturating_sub(reached).picoseconds();
-                reached = reached.max(end);
-            }
+            let stages = moments.stages(timed.begin);
             timed.end = moments.taken;
             timed.message = Some(Record {
                 message: MessageName {

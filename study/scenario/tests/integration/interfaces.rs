@@ -427,6 +427,71 @@ fn endpoints_take_frames_in_turns_where_there_are_more_of_them() {
 }
 
 #[test]
+fn latencies_are_those_of_requests_from_post_to_taking() {
+    let one = goal(&["send 0b to 1", "recv 0b from 0"]);
+    for model in ["am-myrinet", "gam-myrinet"] {
+        let study = study(&one, &[&format!("hosts.nic={model}")]);
+        let result = run(&study);
+        let latency = result.latency.unwrap();
+        assert_eq!(latency.count, 1);
+        let makespan = result.application.unwrap().makespan;
+        assert_near(latency.mean_us.mean, makespan.microseconds_f64());
+        let shares = result.breakdown.iter().map(|share| share.mean_us);
+        assert_near(shares.sum(), latency.mean_us.mean);
+        // It waits for nothing but links and looks.
+        let beyond = latency.min_us - latency.floor_us;
+        assert!((0.2..1.5).contains(&beyond), "{model}: {latency:?}");
+    }
+    let long = goal(&["send 60000b to 1", "recv 60000b from 0"]);
+    let study = study(&long, &[]);
+    let result = run(&study);
+    let latency = result.latency.unwrap();
+    assert_eq!(latency.count, result.messages.delivered);
+    assert!(latency.min_us >= latency.floor_us, "{latency:?}");
+}
+
+#[test]
+fn receives_from_any_rank_with_any_tag_take_what_came_first_of_each() {
+    let graph = goal(&[
+        "a: calc 5000000\nb: send 8b to 2 tag 5\nb requires a\nc: send 30000b to 2 tag 6\nc requires b",
+        "a: send 16b to 2 tag 7\nb: send 0b to 2\nb requires a",
+        "a: recv 16b from -1 tag -1\nb: recv 8b from -1 tag 5\nc: recv 0b from 1 tag -1\n\
+         d: recv 30000b from -1 tag -1\nb requires a\nc requires b\nd requires c",
+    ]);
+    for eager in ["traffic.eager=0 B", "traffic.eager=1 MiB"] {
+        // Sizes that differ between a send and its receive would be told.
+        done(&study(&graph, &[eager]));
+    }
+}
+
+#[test]
+fn what_a_dead_host_or_interface_does_not_do_is_waited_for_and_named() {
+    let ring = "collective = \"all-reduce\"\nalgorithm = \"ring\"\nbytes = \"100 KB\"";
+    for kind in ["host-dies", "nic-dies"] {
+        let fault = format!("[[fault]]\nkind = \"{kind}\"\nhost = 1\nat = \"1 ms\"\n");
+        let study = study_of(&format!("{fault}[traffic]\n{ring}"), &[]);
+        let result = run(&study);
+        assert_eq!(result.ended, Ended::Stalled, "{kind}");
+        let messages = result.messages;
+        let known = messages.delivered + messages.dropped + messages.in_flight;
+        assert_eq!(messages.posted, known, "{messages:?}");
+        assert!(
+            messages.dropped > 0 && messages.in_flight < 40,
+            "{messages:?}"
+        );
+        assert!(result.violations.join(" ").contains("came to a stop"));
+        assert_eq!(run(&study).digest, result.digest);
+    }
+    // What a dead host computes does not end, and others go on.
+    let graph = goal(&["calc 5000000", "calc 5000000\ncalc 2000000 cpu 1", "calc 1"]);
+    let fault = "[[fault]]\nkind = \"host-dies\"\nhost = 1\nat = \"1 ms\"\n";
+    let result = run(&study_of(&format!("{fault}[traffic]\n{graph}"), &[]));
+    let application = result.application.unwrap();
+    assert_eq!((application.ended, application.operations), (2, 4));
+    assert_near(application.makespan.microseconds_f64(), 5_000.0);
+}
+
+#[test]
 fn what_endpoints_cannot_do_is_said() {
     let one = goal(&["send 8b to 1", "recv 8b from 0"]);
     for (traffic, set, words) in [
