@@ -3,11 +3,11 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
-use libc::EINVAL;
+use libc::{EBADF, EINVAL};
 
 use crate::abi::{MOST, RdmaCmEvent, RdmaCmId, RdmaConnParam, RdmaEventChannel, RdmaUdParam};
 use crate::attributes;
-use crate::call::{call, guarded, set_errno};
+use crate::call::{call, guarded, last_errno, set_errno};
 use crate::devices;
 use crate::functions::{migrate, resolve_names_done};
 use crate::manager::{Event, EventKind, EventParameters, Manager, Parameters, Refusal, Result};
@@ -16,7 +16,14 @@ use crate::object::{ChannelObject, EventObject, Id, NO_DEVICE};
 unsafe extern "C-unwind" {
     /// A thread may be cancelled while it waits here, which unwinds it.
     fn read(descriptor: c_int, buffer: *mut c_void, bytes: usize) -> isize;
+    /// As here.
+    fn poll(descriptors: *mut c_void, count: libc::nfds_t, milliseconds: c_int) -> c_int;
 }
+
+/// How long a thread waits that asks a channel which is destroyed. Programs as rping destroy theirs
+/// and end while a thread of theirs asks again, and that thread ends the program with an error if it
+/// is told so first. With a kernel it is in its call by then, and is told nothing.
+const DESTROYED_WAIT_MS: c_int = 100;
 
 /// `rdma_create_event_channel(3)`.
 #[unsafe(no_mangle)]
@@ -60,6 +67,11 @@ pub unsafe extern "C-unwind" fn rdma_get_cm_event(
         // SAFETY: the channel is the program's, as it says; the buffer is as long as said.
         let bytes = unsafe { read((*channel).fd, (&raw mut token).cast(), size_of::<u64>()) };
         if bytes < 0 {
+            if last_errno() == Refusal(EBADF) {
+                // SAFETY: there are no descriptors.
+                unsafe { poll(ptr::null_mut(), 0, DESTROYED_WAIT_MS) };
+                set_errno(EBADF);
+            }
             return -1;
         }
         // SAFETY: the channel is the program's, as it says.

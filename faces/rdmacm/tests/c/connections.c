@@ -417,10 +417,32 @@ static void killed(struct peer peer)
     puts("killed");
 }
 
-int main(void)
+static void *ask_a_destroyed_channel(void *channel)
+{
+    struct rdma_cm_event *event;
+    while (!is_destroyed) {
+    }
+    exit(rdma_get_cm_event(channel, &event));
+}
+
+/* As rping ends: a thread may ask its channel again when the program has destroyed it already. */
+static void ending(void)
+{
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, ask_a_destroyed_channel, channel) == 0);
+    rdma_destroy_event_channel(channel);
+    is_destroyed = 1;
+    usleep(10000);
+    exit(0);
+}
+
+int main(int count, char **arguments)
 {
     setvbuf(stdout, NULL, _IONBF, 0);
     alarm(60);
+    if (count == 2 && strcmp(arguments[1], "ending") == 0)
+        ending();
     struct peer accepting = peer(1), silent = peer(0);
     killed(accepting);
     killed(silent);

@@ -84,4 +84,7 @@ fn programs_connect_send_and_end_as_the_manual_pages_say() {
         "synchronous",
     ];
     assert_eq!(seen, wanted);
+    run(Command::new(&program)
+        .arg("ending")
+        .env("LD_LIBRARY_PATH", libraries()));
 }
