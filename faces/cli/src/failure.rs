@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use viaduct_cluster::RunError;
 use viaduct_scenario::Diagnostics;
 use viaduct_sweep::SweepError;
 
@@ -57,6 +58,18 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// A study that cannot be run, or not so that it tells what is asked.
+    pub(crate) fn of_run(study: &str, error: &RunError) -> Self {
+        match error {
+            RunError::NoMessages => Self::new(
+                error.to_string(),
+                "`viaduct why --critical-path` says what their ranks waited for, and with `--trace \
+                 FILE` writes it as a time line",
+            ),
+            error => Self::plain(format_args!("{study} cannot be run: {error}")),
+        }
+    }
+
     /// A failure with advice.
     pub(crate) fn new(title: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Other {

@@ -62,8 +62,7 @@ pub(crate) fn trace(arguments: &TraceArguments) -> Result<Exit, Failure> {
     let recording = record(config, selection, &mut |progress| {
         watched.follow(0, &progress)
     });
-    let recording = recording
-        .map_err(|error| Failure::plain(format_args!("{} cannot be run: {error}", plan.study)))?;
+    let recording = recording.map_err(|error| Failure::of_run(&plan.study, &error))?;
     watched.bar.run_done(0, recording.events);
     watched.bar.finish();
     if recording.messages.is_empty() && !recording.is_interrupted {

@@ -269,7 +269,7 @@ pub(crate) fn refused(study: &str, error: &WhyError) -> Failure {
             "`traffic.arrivals = \"collective\"`, `\"program\"`, `\"goal\"`, `\"chakra\"` or \
              `\"simgrid\"` makes one; messages are explained with `--slowest`, `--quantile` or `--message`",
         ),
-        WhyError::Run(error) => Failure::plain(format_args!("{study} cannot be run: {error}")),
+        WhyError::Run(error) => Failure::of_run(study, error),
         error => Failure::plain(error),
     }
 }

@@ -97,10 +97,7 @@ pub enum RunError {
     )]
     NoGraph,
     /// What is asked of the messages of adapters, of interfaces with endpoints.
-    #[error(
-        "interfaces with endpoints tell of no single message: `viaduct why --critical-path` says \
-         what their ranks waited for, and with `--trace FILE` writes it as a time line"
-    )]
+    #[error("interfaces with endpoints tell of no single message")]
     NoMessages,
     /// Interfaces of another kind cannot do what is asked.
     #[error("{0}")]
