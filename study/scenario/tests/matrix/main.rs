@@ -79,6 +79,7 @@ const PARTS: [&[&str]; 8] = [
         "switch",
     ],
     &[
+        "credits least-queued slow switches",
         "credits least-queued",
         "credits ugal",
         "credits spray",
@@ -87,6 +88,7 @@ const PARTS: [&[&str]; 8] = [
         "credits",
         "packets least-queued nscc",
         "packets ugal",
+        "packets spray slow switches",
         "packets spray full",
         "packets spray",
         "packets nscc",
@@ -119,6 +121,7 @@ const PARTS: [&[&str]; 8] = [
         "link-down",
         "link-stays-down",
         "slow-host",
+        "slow-link",
         "nic-dies",
         "host-dies",
         "background",
@@ -387,6 +390,12 @@ fn study(cell: &Cell) -> Study {
         true => "switching = \"store-and-forward\"",
         false => "",
     };
+    // A message over several links at once is faster than over one.
+    let host_rate = match text(cell, 3) {
+        slow if !slow.contains("slow switches") => "",
+        slow if slow.contains("credits") => "host_rate = \"4 Gbit/s\"\nspeedup = 2",
+        _ => "host_rate = \"4 Gbit/s\"",
+    };
     let arrivals = match workload {
         "window" | "programs amid window" => {
             "arrivals = \"window\"\nwindow = 3\npattern = \"uniform\""
@@ -402,6 +411,7 @@ fn study(cell: &Cell) -> Study {
         }
         "link-stays-down" => "[[fault]]\nkind = \"link-down\"\nlinks = \"host 1\"\nfrom = \"2 ms\"",
         "slow-host" => "[[fault]]\nkind = \"slow-host\"\nhost = 1\nfactor = 3\nfrom = \"1 ms\"",
+        "slow-link" => "[[fault]]\nkind = \"slow-link\"\nlinks = \"host 1\"\nfactor = 4",
         "nic-dies" => "[[fault]]\nkind = \"nic-dies\"\nhost = 1\nat = \"2 ms\"",
         "host-dies" => "[[fault]]\nkind = \"host-dies\"\nhost = 1\nat = \"2 ms\"",
         "background" => "[[background]]\nsource = 0\ninterval = \"200 us\"\nsize = \"8 KiB\"",
@@ -430,6 +440,7 @@ until = "5 ms"
 {equal_paths}
 [links]
 rate = "856 Mbit/s"
+{host_rate}
 propagation = "50 ns"
 frame_payload = "1 KiB"
 frame_header = "32 B"
