@@ -22,7 +22,7 @@ unsafe extern "C-unwind" {
 
 /// How long a thread waits that asks a channel which is destroyed. Programs as rping destroy theirs
 /// and end while a thread of theirs asks again, and that thread ends the program with an error if
-/// it is told so first. With a kernel it is in its call by then, and is told nothing.
+/// it is told so first. The wait makes that unlikely, and an error of such a program late.
 const DESTROYED_WAIT_MS: c_int = 100;
 
 /// `rdma_create_event_channel(3)`.
