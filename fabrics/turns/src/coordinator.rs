@@ -12,6 +12,7 @@ mod tasks;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -45,9 +46,24 @@ const UNSEEN_TURNS_BETWEEN: u32 = 32;
 /// How long a process that a client has made may take to become one.
 const BIRTH_LIMIT: Duration = Duration::from_secs(10);
 
+/// Where a program's output and its errors go.
+pub type Output = [OwnedFd; 2];
+
+/// Stands between a program on a host and where that writes.
+type Between = dyn FnMut(u32, Output) -> io::Result<Output> + Send;
+
+struct Outputs(Box<Between>);
+
+impl fmt::Debug for Outputs {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Outputs")
+    }
+}
+
 /// Where processes become clients.
 #[derive(Debug)]
 pub struct Coordinator {
+    outputs: Option<Outputs>,
     listener: Listener,
     hosts: u32,
     addresses: HostAddresses,
@@ -154,6 +170,7 @@ impl Coordinator {
     /// What the system says.
     pub fn bind(path: &Path, hosts: u32) -> io::Result<Self> {
         Ok(Self {
+            outputs: None,
             listener: Listener::bind(path)?,
             hosts: hosts.max(1),
             addresses: HostAddresses::default(),
@@ -186,6 +203,17 @@ impl Coordinator {
     /// something to do about what clients have told it: whoever starts clients, such as `mpiexec`.
     pub fn heed_outside(&mut self, pid: u32) {
         self.outside.extend(i32::try_from(pid));
+    }
+
+    /// Has each client that no other client has started write elsewhere: `between` is told its
+    /// host and where it would write, and returns where it does. The client and those that it
+    /// starts hold that, and nobody here: it comes to its end when the last of them has gone. What
+    /// `between` fails for, and a client of which a stream is closed, writes as it would.
+    pub fn set_outputs(
+        &mut self,
+        between: impl FnMut(u32, Output) -> io::Result<Output> + Send + 'static,
+    ) {
+        self.outputs = Some(Outputs(Box::new(between)));
     }
 
     /// How long, in real time, nothing may go on while clients wait for what is real, or before
@@ -221,6 +249,7 @@ impl Coordinator {
             self.expected,
             self.clients_min,
             self.computing_ps_per_ns,
+            self.outputs,
         );
         let mut run = Run {
             world,

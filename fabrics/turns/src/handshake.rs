@@ -8,6 +8,8 @@ use crate::hosts::HostAddresses;
 pub const SOCKET_VARIABLE: &str = "VIADUCT_SIMULATION";
 /// Says which host a client is on; without it a launcher's rank does.
 pub const HOST_VARIABLE: &str = "VIADUCT_SIMULATION_HOST";
+/// Says that a client has started this one, which writes where it is told to.
+pub(crate) const OUTPUT_VARIABLE: &str = "VIADUCT_SIMULATION_OUTPUT";
 /// Where launchers say which of their processes one is.
 pub const RANK_VARIABLES: [&str; 4] = [
     "PMI_RANK",
@@ -25,7 +27,8 @@ const WELCOME_BYTES: usize = 24;
 /// Room for either packet.
 pub(crate) const PACKET_BYTES_MAX: usize = 64;
 
-/// What a process says of itself.
+/// What a process says of itself. Beside it come its output and its errors, unless one of them is
+/// closed or a client has started it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Hello {
     pub(crate) host: Option<u32>,
@@ -83,7 +86,8 @@ impl Hello {
     }
 }
 
-/// The answer: beside it come the segment of the process and the bell.
+/// The answer: beside it come the segment of the process and the bell, and behind these its output
+/// and its errors, if they are others than came beside what it said.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Welcome {
     pub(crate) host: u32,

@@ -72,7 +72,7 @@ mod waited;
 mod world;
 
 pub use client::{Client, InLibrary, client};
-pub use coordinator::{Coordinator, Ended, RunError, Stopper, Waiting};
+pub use coordinator::{Coordinator, Ended, Output, RunError, Stopper, Waiting};
 pub use handshake::{HOST_VARIABLE, RANK_VARIABLES, SOCKET_VARIABLE};
 pub use own::{
     NewThread, activity, await_memory, forget, give_while_computing, has_computed, here,

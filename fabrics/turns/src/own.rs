@@ -6,7 +6,7 @@
 use core::cell::Cell;
 use core::ffi::{CStr, c_char, c_void};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use viaduct_processes::socket;
 
 use crate::client::Client;
 use crate::computing;
-use crate::handshake::{Hello, PACKET_BYTES_MAX, SOCKET_VARIABLE, Welcome};
+use crate::handshake::{Hello, OUTPUT_VARIABLE, PACKET_BYTES_MAX, SOCKET_VARIABLE, Welcome};
 use crate::hosts::HostAddresses;
 use crate::seat::{BELL_BYTES, Bell, PROCESS_BYTES, Reply, Request, SEATS, Seat, seen};
 use crate::table::{Sink, Table, VERSION};
@@ -155,6 +155,8 @@ pub fn forget() {
 
 /// The state, and what computing counts.
 fn connect(path: &std::path::Path, hello: Hello) -> io::Result<(Own, u64)> {
+    // Before a descriptor of ours has the number of one that is closed.
+    let output = output();
     let address = SocketAddrUnix::new(path)?;
     let socket = rustix::net::socket_with(
         AddressFamily::UNIX,
@@ -164,7 +166,7 @@ fn connect(path: &std::path::Path, hello: Hello) -> io::Result<(Own, u64)> {
     )?;
     rustix::net::connect(&socket, &address)?;
     let coordinator = socket::credentials(socket.as_fd())?.pid;
-    socket::send(socket.as_fd(), &hello.to_bytes(), &[])?;
+    socket::send(socket.as_fd(), &hello.to_bytes(), &output)?;
     let mut waited = [PollFd::new(&socket, PollFlags::IN)];
     if !socket::poll(&mut waited, Deadline::after(Some(WELCOME_LIMIT)))? {
         return Err(io::Error::new(
@@ -180,8 +182,11 @@ fn connect(path: &std::path::Path, hello: Hello) -> io::Result<(Own, u64)> {
             "the simulation refused this process, or is of another version of Viaduct",
         )
     })?;
-    let [seats, bell] = <[OwnedFd; 2]>::try_from(received.descriptors)
+    let mut descriptors = received.descriptors;
+    let elsewhere = descriptors.split_off(descriptors.len().min(2));
+    let [seats, bell] = <[OwnedFd; 2]>::try_from(descriptors)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no segments came"))?;
+    write_to(&elsewhere);
     let seats = Segment::map(out_of_the_way(seats), PROCESS_BYTES, Access::ReadWrite)?;
     let page = Segment::map(out_of_the_way(bell), BELL_BYTES, Access::ReadWrite)?;
     let bell = Bell::of(&page).ok_or(io::ErrorKind::InvalidData)?;
@@ -194,6 +199,42 @@ fn connect(path: &std::path::Path, hello: Hello) -> io::Result<(Own, u64)> {
         coordinator,
     };
     Ok((own, welcome.computing_ps_per_ns))
+}
+
+/// Where this process writes, if it may be told to write elsewhere.
+fn output() -> Vec<BorrowedFd<'static>> {
+    let numbers = [libc::STDOUT_FILENO, libc::STDERR_FILENO];
+    // SAFETY: the call takes numbers.
+    let is_open = |number: &i32| unsafe { libc::fcntl(*number, libc::F_GETFD) } >= 0;
+    if std::env::var_os(OUTPUT_VARIABLE).is_some() || !numbers.iter().all(is_open) {
+        return Vec::new();
+    }
+    // SAFETY: they are open, and this runs when the library is loaded: nobody closes them.
+    numbers
+        .map(|number| unsafe { BorrowedFd::borrow_raw(number) })
+        .to_vec()
+}
+
+/// Has this process, and those that it starts, write there. Nobody has written yet.
+fn write_to(output: &[OwnedFd]) {
+    let [out, errors] = output else { return };
+    // SAFETY: the calls take numbers, and the stream is the C library's.
+    unsafe {
+        let is_screen = libc::isatty(libc::STDOUT_FILENO) == 1;
+        libc::dup2(out.as_raw_fd(), libc::STDOUT_FILENO);
+        libc::dup2(errors.as_raw_fd(), libc::STDERR_FILENO);
+        // Lines of a program that ends without a word are seen all the same, as on the screen.
+        if is_screen {
+            libc::setvbuf(stdout, core::ptr::null_mut(), libc::_IOLBF, 0);
+        }
+    }
+    // SAFETY: this runs when the library is loaded: there is no other thread yet.
+    unsafe { std::env::set_var(OUTPUT_VARIABLE, "told") };
+}
+
+unsafe extern "C" {
+    /// The C library's stream.
+    static stdout: *mut libc::FILE;
 }
 
 /// The same under a high number, where there is one.

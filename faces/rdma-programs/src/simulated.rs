@@ -273,7 +273,7 @@ pub(crate) fn run(
             Some(_) => lines.find(|line| !line.starts_with(&row.on)),
             None => lines.find(|line| line.starts_with("host1:")),
         };
-        let theirs = theirs.and_then(|line| column(line, beside.theirs + 1));
+        let theirs = theirs.and_then(|line| column(unlabelled(line), beside.theirs));
         let mut command = Command::new(viaduct);
         command.args([
             "measure",
@@ -322,6 +322,16 @@ fn figures_of(row: &Row, printed: &str) -> Vec<String> {
         .collect();
     lines.sort();
     lines
+}
+
+/// A line without the name of the host in front, if it has one.
+fn unlabelled(line: &str) -> &str {
+    let (label, rest) = line.split_once(": ").unwrap_or_default();
+    if label.starts_with("host") {
+        rest
+    } else {
+        line
+    }
 }
 
 fn column(line: &str, place: usize) -> Option<f64> {

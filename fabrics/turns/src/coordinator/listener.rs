@@ -18,6 +18,7 @@ use viaduct_processes::deadline::Deadline;
 use viaduct_processes::segment::Segment;
 use viaduct_processes::{socket, user};
 
+use super::{Output, Outputs};
 use crate::handshake::{Hello, PACKET_BYTES_MAX, Welcome};
 use crate::seat::{BELL_BYTES, Bell, PROCESS_BYTES};
 
@@ -60,13 +61,23 @@ pub(super) struct Connected {
     pub(super) pid: i32,
     pub(super) pidfd: Option<OwnedFd>,
     pub(super) seats: Segment,
+    /// Where it writes, if that may be elsewhere.
+    output: Option<Output>,
     socket: OwnedFd,
 }
 
 impl Connected {
-    /// Tells it its host.
-    pub(super) fn welcome(&self, welcome: Welcome, page: &Segment) -> io::Result<()> {
-        let descriptors = [self.seats.fd(), page.fd()];
+    /// Tells it its host, and where its output goes.
+    pub(super) fn welcome(
+        &mut self,
+        welcome: Welcome,
+        page: &Segment,
+        outputs: Option<&mut Outputs>,
+    ) -> io::Result<()> {
+        let own = outputs.zip(self.output.take());
+        let elsewhere = own.and_then(|(outputs, own)| (outputs.0)(welcome.host, own).ok());
+        let mut descriptors = vec![self.seats.fd(), page.fd()];
+        descriptors.extend(elsewhere.iter().flatten().map(AsFd::as_fd));
         socket::send(self.socket.as_fd(), &welcome.to_bytes(), &descriptors)
     }
 
@@ -245,6 +256,7 @@ fn greet(socket: OwnedFd) -> io::Result<Option<Connected>> {
         pid: who.pid,
         pidfd: who.pidfd,
         seats: Segment::create("viaduct-seats", PROCESS_BYTES)?,
+        output: received.descriptors.try_into().ok(),
         socket,
     }))
 }

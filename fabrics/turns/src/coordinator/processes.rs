@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
 
+use super::Outputs;
 use super::listener::{Connected, Listener};
 use crate::handshake::Welcome;
 use crate::hosts::HostAddresses;
@@ -89,6 +90,7 @@ struct Client {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Processes {
+    outputs: Option<Outputs>,
     listener: Listener,
     hosts: u32,
     addresses: HostAddresses,
@@ -117,8 +119,10 @@ impl Processes {
         expected: Vec<Expected>,
         clients_min: u32,
         computing_ps_per_ns: u64,
+        outputs: Option<Outputs>,
     ) -> Self {
         Self {
+            outputs,
             listener,
             hosts,
             addresses,
@@ -209,7 +213,7 @@ impl Processes {
     pub(super) fn accept(&mut self) -> io::Result<Vec<Gone>> {
         let mut replaced = Vec::new();
         while let Some(connected) = self.listener.accept()? {
-            let Some(connected) = connected else {
+            let Some(mut connected) = connected else {
                 self.notice("a process that wanted to be a client was not taken".to_owned());
                 continue;
             };
@@ -232,7 +236,8 @@ impl Processes {
                 addresses: self.addresses,
                 computing_ps_per_ns: self.computing_ps_per_ns,
             };
-            if connected.welcome(welcome, self.listener.page()).is_err() {
+            let (page, outputs) = (self.listener.page(), self.outputs.as_mut());
+            if connected.welcome(welcome, page, outputs).is_err() {
                 continue;
             }
             for it in &mut self.expected {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read, Write};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -36,6 +37,10 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// are asked to.
 const FAREWELL_LIMIT: Duration = Duration::from_millis(1500);
 const FAREWELL_LOOK_INTERVAL: Duration = Duration::from_millis(5);
+/// How often it is looked whether there is room where nobody is let wait for it.
+const FULL_LOOK_INTERVAL: Duration = Duration::from_millis(1);
+/// A longer line is copied in parts.
+const PART_BYTES_MAX: u64 = 1 << 16;
 
 /// One command: what runs on one host.
 struct Program {
@@ -161,6 +166,8 @@ impl<'a> Commands<'a> {
         }
         if let Some(ranks) = self.ranks {
             coordinator.expect_clients(ranks);
+            let labelling = Arc::clone(&children.labelling);
+            coordinator.set_outputs(move |host, to| label(host, to, &labelling));
         }
         let stopping = Stopping::listen(self.interrupt.clone(), coordinator.stopper());
         let mut clients = Clients::new(simulation, addresses);
@@ -289,19 +296,43 @@ impl Drop for Folder {
     }
 }
 
+type Labelling = Arc<Mutex<Vec<JoinHandle<()>>>>;
+
+fn take(labelling: &Labelling) -> Vec<JoinHandle<()>> {
+    std::mem::take(&mut *labelling.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Where a rank on a host writes, so that its lines come with the host's name to where it would
+/// have written: to its launcher, or to what that was told to have it write to.
+fn label(
+    host: u32,
+    [out, errors]: [OwnedFd; 2],
+    labelling: &Labelling,
+) -> io::Result<[OwnedFd; 2]> {
+    let pipes = (io::pipe()?, io::pipe()?);
+    let mut labelling = labelling.lock().unwrap_or_else(PoisonError::into_inner);
+    for (from, to) in [(pipes.0.0, out), (pipes.1.0, errors)] {
+        labelling.push(copy(from, fs::File::from(to), Some(host), None));
+    }
+    Ok([pipes.0.1.into(), pipes.1.1.into()])
+}
+
 /// What runs, with what copies its output.
 struct Children {
     running: Vec<(Child, Option<u32>)>,
     copying: Vec<JoinHandle<()>>,
+    /// What labels the lines of ranks on their way to whoever started them.
+    labelling: Labelling,
     audience: Audience,
     output: Output,
 }
 
 impl Children {
-    const fn of(audience: Audience, output: Output) -> Self {
+    fn of(audience: Audience, output: Output) -> Self {
         Self {
             running: Vec::new(),
             copying: Vec::new(),
+            labelling: Labelling::default(),
             audience,
             output,
         }
@@ -329,10 +360,10 @@ impl Children {
         let copying = [
             streams
                 .0
-                .map(|from| copy(from, std::io::stdout(), host, kept())),
+                .map(|from| copy(from, io::stdout(), host, Some(kept()))),
             streams
                 .1
-                .map(|from| copy(from, std::io::stderr(), host, kept())),
+                .map(|from| copy(from, io::stderr(), host, Some(kept()))),
         ];
         self.copying.extend(copying.into_iter().flatten());
         let number = child.id();
@@ -345,7 +376,7 @@ impl Children {
         let running = self.running.drain(..);
         let ended = running.filter_map(|(mut child, host)| Some((host, child.wait().ok()?)));
         let ended = ended.collect();
-        for copying in self.copying.drain(..) {
+        for copying in self.copying.drain(..).chain(take(&self.labelling)) {
             let _ = copying.join();
         }
         ended
@@ -371,7 +402,10 @@ impl Drop for Children {
         }
         // Somebody whom none of them has waited for may have their output open for longer.
         within(FAREWELL_LIMIT, || {
-            self.copying.iter().all(JoinHandle::is_finished)
+            let labelling = self.labelling.lock();
+            let labelling = labelling.unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.copying.iter().chain(labelling.iter());
+            all.all(JoinHandle::is_finished)
         });
     }
 }
@@ -390,31 +424,54 @@ fn within(limit: Duration, mut is_true: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Copies lines, each with its host's name in front, and keeps them.
+/// Copies lines, each with its host's name in front, and keeps them if it is told where.
 fn copy(
     from: impl Read + Send + 'static,
     mut to: impl Write + Send + 'static,
     host: Option<u32>,
-    output: Output,
+    output: Option<Output>,
 ) -> JoinHandle<()> {
+    let label = host.map_or_else(String::new, |host| format!("host{host}: "));
     thread::spawn(move || {
-        let mut lines = BufReader::new(from);
-        let mut line = Vec::new();
-        while lines
-            .read_until(b'\n', &mut line)
-            .is_ok_and(|read| read > 0)
-        {
-            if line.last() != Some(&b'\n') {
-                line.push(b'\n');
+        let (mut from, mut begins) = (BufReader::new(from), true);
+        loop {
+            let mut part = if begins { label.clone() } else { String::new() }.into_bytes();
+            let mut most = from.by_ref().take(PART_BYTES_MAX);
+            let Ok(read) = most.read_until(b'\n', &mut part) else {
+                return;
+            };
+            if read == 0 && begins {
+                return;
             }
-            let label = host.map_or_else(String::new, |host| format!("host{host}: "));
-            let mut labelled = label.into_bytes();
-            labelled.append(&mut line);
-            output.keep(host, &labelled);
+            begins = part.ends_with(b"\n");
+            if !begins && (read as u64) < PART_BYTES_MAX {
+                // It has ended within a line.
+                part.push(b'\n');
+                begins = true;
+            }
+            if let Some(output) = &output {
+                output.keep(host, &part);
+            }
             // Whoever reads may have gone.
-            let _ = to.write_all(&labelled).and_then(|()| to.flush());
+            let _ = write_whole(&mut to, &part).and_then(|()| to.flush());
         }
     })
+}
+
+/// As `write_all`, where whoever has opened it may have it refuse what has no room yet.
+fn write_whole(to: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match to.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) => match error.kind() {
+                io::ErrorKind::Interrupted => {}
+                io::ErrorKind::WouldBlock => thread::sleep(FULL_LOOK_INTERVAL),
+                _ => return Err(error),
+            },
+        }
+    }
+    Ok(())
 }
 
 /// Ends the run when the user wants that.

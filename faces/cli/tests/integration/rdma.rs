@@ -1,7 +1,7 @@
 //! `viaduct rdma`: what it sets, whom it cannot help, and how it ends.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -648,6 +648,69 @@ fn a_command_that_starts_too_few_programs_fails() {
     assert!(said.starts_with(wanted), "{said}");
     // Its own failure comes first.
     assert_eq!(start("false").1, Some(1));
+}
+
+/// What a rank of the test below does, which is this program again.
+#[test]
+fn a_rank_prints_a_line_and_what_has_no_end() {
+    let Some(rank) = std::env::var_os("PMI_RANK") else {
+        return;
+    };
+    let rank: u8 = rank.to_str().unwrap().parse().unwrap();
+    viaduct_turns::start().unwrap().unwrap();
+    let mut printed = io::stdout();
+    writeln!(printed, "I am {rank}").unwrap();
+    eprintln!("wrong {rank}");
+    // Longer than what is copied at once, and no text.
+    printed.write_all(&[rank, 0, 255].repeat(50_000)).unwrap();
+    printed.flush().unwrap();
+    std::process::exit(0);
+}
+
+#[test]
+fn lines_of_ranks_bear_their_hosts() {
+    let folder = simulated_folder();
+    // A launcher of three ranks, which itself has no host.
+    let rank = "--exact rdma::a_rank_prints_a_line_and_what_has_no_end --nocapture";
+    let script = format!(
+        "PMI_RANK=0 $0 {rank} & PMI_RANK=1 $0 {rank} & PMI_RANK=2 $0 {rank} >file; \
+         wait; echo launched"
+    );
+    let this = std::env::current_exe().unwrap();
+    let on = ["rdma", "--on", "sim:rnic-gen5", "--hosts", "3"];
+    let rest = ["--out", "left", "--", "sh", "-c", &script];
+    let mut run = command(&folder, &[&on[..], &rest].concat());
+    let output = run.arg(this).output().unwrap();
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let lines_of = |rank: u8| -> Vec<u8> {
+        let long = [rank, 0, 255].repeat(50_000);
+        let label = format!("host{rank}: I am {rank}\nhost{rank}: ");
+        [label.as_bytes(), &long, b"\n"].concat()
+    };
+    // Before it took part it wrote what all such programs do.
+    let file = fs::read(folder.join("file")).unwrap();
+    assert!(file.ends_with(&lines_of(2)), "{}", file.len());
+    // Parts of long lines of several ranks may mix.
+    let printed = &output.stdout;
+    for rank in 0..2 {
+        let label = format!("host{rank}: I am {rank}\n");
+        let of_label = printed.windows(label.len());
+        assert_eq!(of_label.filter(|it| *it == label.as_bytes()).count(), 1);
+        let long = printed.iter().filter(|byte| **byte == rank).count();
+        // Each third byte of rank 0 is a zero of its own, and of rank 1.
+        assert_eq!(long, [150_000, 50_000][usize::from(rank)]);
+        assert!(
+            said.contains(&format!("host{rank}: wrong {rank}\n")),
+            "{said}"
+        );
+    }
+    assert!(said.contains("host2: wrong 2\n"), "{said}");
+    let is_there = |wanted: &[u8]| printed.windows(wanted.len()).any(|it| it == wanted);
+    assert!(is_there(b"launched\n") && !is_there(b"host2: "));
+    // What was printed and said is kept once.
+    let kept = fs::read(folder.join("left/output.txt")).unwrap();
+    assert_eq!(kept.iter().filter(|byte| **byte == 1).count(), 50_000);
 }
 
 #[test]

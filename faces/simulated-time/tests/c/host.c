@@ -610,6 +610,20 @@ int main(int count, char **words)
         outside(words[2]);
     } else if (strcmp(role, "symbol") == 0) {
         symbol();
+    } else if (strcmp(role, "lines") == 0) {
+        int lines = atoi(words[2]), status;
+        for (int line = 0; line < lines; line++) {
+            printf("line %d\n", line);
+            fprintf(stderr, "error %d\n", line);
+        }
+        fflush(stdout);
+        /* Those that it starts write to the same. */
+        pid_t child = fork();
+        if (child == 0) {
+            execl(words[0], words[0], "says", "child", NULL);
+            _exit(9);
+        }
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
     } else if (strcmp(role, "says") == 0) {
         usleep(10);
         printf("%s, %d words\n", words[2], count);

@@ -1,9 +1,10 @@
 //! What programs see.
 
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::process::Command;
-use std::sync::Barrier;
+use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,50 @@ fn the_counter_is_a_nanosecond_a_tick_whatever_is_computed() {
                   clock less counter 25\n\
                   20 ms 19999710";
     assert_eq!(alone(&["counter"]), wanted);
+}
+
+#[test]
+fn what_programs_print_goes_elsewhere_whole() {
+    const HOSTS: usize = 6;
+    const LINES: usize = 3_000;
+    let program = program("host");
+    for _ in 0..5 {
+        let (kept, reading) = mpsc::channel();
+        let words: [&[&str]; HOSTS] = [&["lines", "3000"]; HOSTS];
+        let (result, ended) = once(&program, &words, |coordinator| {
+            coordinator.set_outputs(move |host, would| {
+                let pipe = || -> io::Result<OwnedFd> {
+                    let (mut from, to) = io::pipe()?;
+                    let read = thread::spawn(move || {
+                        let mut text = String::new();
+                        from.read_to_string(&mut text).map(|_| text)
+                    });
+                    kept.send((host, read)).unwrap();
+                    Ok(to.into())
+                };
+                let elsewhere = [pipe()?, pipe()?];
+                // Where it would write is whoever's it was.
+                for to in would {
+                    std::fs::File::from(to).write_all(b"would\n")?;
+                }
+                Ok(elsewhere)
+            });
+        });
+        result.unwrap();
+        assert_eq!(ended, vec![(true, "would\nwould\n".to_owned()); HOSTS]);
+        let mut printed: Vec<(u32, String)> = reading
+            .into_iter()
+            .map(|(host, read)| (host, read.join().unwrap().unwrap()))
+            .collect();
+        // Of one host the output came before the errors.
+        printed.sort_by_key(|(host, _)| *host);
+        let printed: Vec<String> = printed.into_iter().map(|(_, text)| text).collect();
+        let lines =
+            |what: &str| -> String { (0..LINES).map(|line| format!("{what} {line}\n")).collect() };
+        for host in printed.chunks(2) {
+            assert_eq!(host, [lines("line") + "child, 3 words\n", lines("error")]);
+        }
+    }
 }
 
 #[test]
