@@ -19,7 +19,7 @@ pub const RANK_VARIABLES: [&str; 4] = [
 ];
 
 /// First in each packet: what this is, and the version of all that is shared.
-const MAGIC: u64 = u64::from_le_bytes(*b"vturns06");
+const MAGIC: u64 = u64::from_le_bytes(*b"vturns07");
 /// For a host that is not said.
 const NO_HOST: u32 = u32::MAX;
 const HELLO_BYTES: usize = 16;

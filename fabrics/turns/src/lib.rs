@@ -77,7 +77,7 @@ pub use handshake::{HOST_VARIABLE, RANK_VARIABLES, SOCKET_VARIABLE};
 pub use own::{
     NewThread, activity, await_memory, forget, give_while_computing, has_computed, here,
     host_addresses, interrupt, least_processor_ns, let_computing_go, let_others_see, local,
-    show_time, start, tell_outside, tell_refused, watch_waits,
+    process_number, show_time, start, tell_outside, tell_refused, watch_waits,
 };
 pub use seat::{MESSAGE_BYTES_MAX, TIME_MAX};
 pub use table::{Table, symbol};

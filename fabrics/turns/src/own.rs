@@ -137,6 +137,13 @@ pub fn host_addresses() -> HostAddresses {
     own().map_or_else(HostAddresses::default, |own| own.addresses)
 }
 
+/// The number of this process among all that were clients of its run, which is the same in each
+/// run, by the state in this shared object.
+#[must_use]
+pub fn process_number() -> Option<u32> {
+    Some(Seat::of(&own()?.seats, 0)?.process())
+}
+
 /// As [`local`], for what gives the turn: none, too, while this thread waits for it.
 #[must_use]
 pub fn here() -> Option<Client> {

@@ -115,6 +115,8 @@ struct Head {
     task: AtomicU32,
     /// The handler of a signal has run while the thread waited for its turn.
     interrupted: AtomicU32,
+    /// In the first seat of a process, its number in the run.
+    process: AtomicU32,
     doing: [AtomicU64; DOING_BYTES / 8],
 }
 
@@ -316,6 +318,11 @@ impl Seat {
         Self::take(self.message(), length.min(MESSAGE_BYTES_MAX))
     }
 
+    /// The number of the process in the run, in its first seat.
+    pub(crate) fn process(&self) -> u32 {
+        self.head().process.load(Ordering::Relaxed)
+    }
+
     /// Says by bits of [`seen`] who may see what the thread has done.
     pub(crate) fn set_seen(&self, by: u32) {
         self.head().seen.store(by, Ordering::Relaxed);
@@ -420,6 +427,11 @@ impl Seat {
         let posted = self.head().posted.load(Ordering::Relaxed) as usize;
         let posts = Self::take(self.posts(), posted.min(MESSAGE_BYTES_MAX));
         (clock, parse_posts(&posts, given, clock).unwrap_or_default())
+    }
+
+    /// Before the first turn of a process, in its first seat.
+    pub(crate) fn set_process(&self, number: u32) {
+        self.head().process.store(number, Ordering::Relaxed);
     }
 
     /// The thread's number for the system, as it says.

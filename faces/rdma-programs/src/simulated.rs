@@ -49,8 +49,6 @@ struct Written {
     beside: Option<Beside>,
     like: Option<Like>,
     #[serde(default)]
-    numbers_processes: bool,
-    #[serde(default)]
     is_long: bool,
     package: Option<String>,
     input: Option<String>,
@@ -101,8 +99,6 @@ pub(crate) struct Row {
     figures: Vec<String>,
     beside: Option<Beside>,
     like: Option<Like>,
-    /// Whether what it does follows the numbers of processes.
-    numbers_processes: bool,
     is_short: bool,
     /// The package of Debian that has the program, which may not be there.
     package: Option<String>,
@@ -164,7 +160,6 @@ pub(crate) fn all() -> Result<Vec<Row>, String> {
                 figures: written.figures.clone(),
                 beside: written.beside.clone(),
                 like: written.like.clone(),
-                numbers_processes: written.numbers_processes,
                 is_short: place < SHORT && written.package.is_none() && !written.is_long,
                 package: written.package.clone(),
                 input: written.input.clone(),
@@ -195,17 +190,8 @@ pub(crate) fn run(
     };
     fs::write(scratch.join(STUDY.0), STUDY.1)?;
     let mut figures: Vec<Vec<String>> = Vec::new();
-    let command = || {
-        if !row.numbers_processes {
-            return Command::new(viaduct);
-        }
-        let mut command = Command::new("unshare");
-        command.args(["--map-root-user", "--fork", "--pid", "--mount-proc"]);
-        command.arg(viaduct);
-        command
-    };
     let ordered = |changed: &dyn Fn(&str) -> String| {
-        let mut first = command();
+        let mut first = Command::new(viaduct);
         first.args(["rdma", "--on", &row.on, "--out", LEFT, "--force"]);
         if let Some(ranks) = row.ranks {
             first.args(["--hosts", &ranks.to_string()]);
@@ -217,7 +203,7 @@ pub(crate) fn run(
         first
     };
     // The second compares digests, too.
-    let mut again = command();
+    let mut again = Command::new(viaduct);
     again.args(["rerun", LEFT]);
     let mut commands = vec![ordered(&str::to_owned), again];
     if let Some(Like { word, other }) = &row.like {

@@ -16,6 +16,7 @@
 //!   several processes wait for
 //! - `processes`: processes that are made, replaced, waited for and ended; `signals`: signals that
 //!   are sent and waited for
+//! - `ucx`: what UCX takes of the machine
 //! - `io_uring`, `languages`: what is refused
 //! - `real`: the functions of the C library
 //!
@@ -59,6 +60,7 @@ mod steps;
 pub mod threads;
 pub mod timers;
 pub mod transfers;
+pub mod ucx;
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
 compile_error!("programs live in simulated time with glibc on x86-64 only");

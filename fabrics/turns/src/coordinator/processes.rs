@@ -358,6 +358,9 @@ impl Processes {
             pid: stranger.connected.pid,
         };
         self.clients_ever += 1;
+        if let Some(seat) = Seat::of(&stranger.connected.seats, 0) {
+            seat.set_process(process.number);
+        }
         let client = Client {
             connected: stranger.connected,
             watched: stranger.watched,

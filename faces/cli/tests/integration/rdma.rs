@@ -779,7 +779,7 @@ fn runs_at_the_same_time_have_other_addresses() {
     let script = "import os, socket, struct, time\n\
                   peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n\
                   peer.connect(os.environ['VIADUCT_SIMULATION'])\n\
-                  peer.send(b'vturns06' + struct.pack('<II', 0, 0))\n\
+                  peer.send(b'vturns07' + struct.pack('<II', 0, 0))\n\
                   network = peer.recv(64)[12]\n\
                   open(f'met/{network}', 'x')\n\
                   end = time.monotonic() + 60\n\

@@ -624,6 +624,24 @@ int main(int count, char **words)
             _exit(9);
         }
         CHECK(waitpid(child, &status, 0) == child && status == 0);
+    } else if (strcmp(role, "numbers") == 0) {
+        /* As UCX's library does, if it is loaded. */
+        extern unsigned long ucs_generate_uuid(unsigned long) __attribute__((weak));
+        int status;
+        CHECK(ucs_generate_uuid != NULL);
+        for (int made = 0; made < 3; made++)
+            printf("%lx\n", ucs_generate_uuid((unsigned long) getpid()));
+        fflush(stdout);
+        if (count > 2) {
+            pid_t child = fork();
+            if (child == 0) {
+                execl(words[0], words[0], role, NULL);
+                _exit(9);
+            }
+            printf("%lx\n", ucs_generate_uuid(0));
+            fflush(stdout);
+            CHECK(waitpid(child, &status, 0) == child && status == 0);
+        }
     } else if (strcmp(role, "says") == 0) {
         usleep(10);
         printf("%s, %d words\n", words[2], count);

@@ -1,5 +1,6 @@
 //! What programs see.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -85,6 +86,23 @@ fn what_programs_print_goes_elsewhere_whole() {
             assert_eq!(host, [lines("line") + "child, 3 words\n", lines("error")]);
         }
     }
+}
+
+#[test]
+fn numbers_that_ucx_makes_are_the_same_in_each_run_and_all_differ() {
+    let hosts: [&[&str]; 3] = [&["numbers", "child"], &["numbers"], &["numbers"]];
+    let printed = each_time(&program("host"), &hosts);
+    let numbers: BTreeSet<&str> = printed.iter().flat_map(|text| text.lines()).collect();
+    assert_eq!(numbers.len(), 7 + 3 + 3, "{printed:?}");
+    // Elsewhere they are drawn.
+    let drawn = || {
+        let mut command = Command::new(program("host"));
+        let command = command.arg("numbers").env("LD_PRELOAD", library());
+        let output = command.output().unwrap();
+        assert!(output.status.success());
+        output.stdout
+    };
+    assert_ne!(drawn(), drawn());
 }
 
 #[test]
