@@ -62,6 +62,7 @@ from viaduct._programs import Account, Cluster, ClusterResult, cluster
 from viaduct._result import (
     Counts,
     Explanation,
+    Interfaces,
     Latency,
     QueueDepth,
     Result,
@@ -104,6 +105,7 @@ __all__ = [
     "FlushedError",
     "Graph",
     "Host",
+    "Interfaces",
     "Interrupted",
     "Latency",
     "Messages",

@@ -98,6 +98,22 @@ class Explanation:
         return _html.preformatted(self.text)
 
 
+@dataclass(frozen=True, slots=True)
+class Interfaces:
+    """How often what happened on interfaces with endpoints, and on the processors beside them."""
+
+    remaps: int
+    """Endpoints moved into a frame."""
+    refusals: int
+    """Messages refused for the time being."""
+    retransmissions: int
+    """Messages sent again."""
+    switches: int
+    """Processors given from one rank to another."""
+    blocks: int
+    """Waits in which a rank blocked."""
+
+
 class Made:
     """A run of this process, or what was kept of one that was pickled.
 
@@ -199,6 +215,9 @@ class Result:
     version: str
     digest: str
     """Hash of every message and the final counts."""
+    level: str
+    """How the network was computed, a value of `links.model`; or `held`, where packets of
+    interfaces with endpoints hold their whole ways."""
     hosts: int
     switches: int
     simulated_s: float
@@ -233,6 +252,8 @@ class Result:
     `AssumptionError.result`."""
     application: dict[str, Any] | None
     """The result of a graph of operations, as in `summary.json`; None if the study has no graph."""
+    interfaces: Interfaces | None
+    """Of hosts whose interfaces have endpoints; else None."""
     _run: Made
 
     @classmethod
@@ -249,13 +270,15 @@ class Result:
         same = {
             name: summary[name]
             for name in (
-                "study seed version digest hosts switches simulated_s warmup_s ended breakdown_us "
-                "drops delivered_bytes offered_messages_per_s carried_messages_per_s is_unstable "
-                "events wall_s events_per_s state_bytes violations"
+                "study seed version digest level hosts switches simulated_s warmup_s ended "
+                "breakdown_us drops delivered_bytes offered_messages_per_s carried_messages_per_s "
+                "is_unstable events wall_s events_per_s state_bytes violations"
             ).split()
         }
+        interfaces = summary.get("interfaces")
         return cls(
             **same,
+            interfaces=None if interfaces is None else Interfaces(**interfaces),
             steady_state=SteadyState(**summary["steady_state"]),
             messages=Counts(**summary["messages"]),
             latency_us=Latency(**latency),

@@ -33,7 +33,7 @@ pub trait Interfaces: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// What they cannot do, and what helps.
-    fn check(&self, config: &ClusterConfig) -> Result<(), String>;
+    fn check(&self, config: &ClusterConfig) -> Result<(), Refused>;
 
     /// Carries out the operations of a configuration that passes [`Interfaces::check`]. `control`
     /// is called as by [`crate::run()`].
@@ -47,6 +47,62 @@ pub trait Interfaces: fmt::Debug + Send + Sync {
         operations: Box<Operations>,
         control: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<(Box<Operations>, Carried), RunError>;
+}
+
+/// What interfaces cannot do.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// What asks it of them.
+    pub asked: Asked,
+    /// Why they cannot.
+    pub reason: String,
+    /// What to do instead, if anything is known to help.
+    pub help: Option<String>,
+}
+
+impl Refused {
+    /// What cannot be done, why, and what helps.
+    pub fn new(asked: Asked, reason: impl Into<String>, help: impl Into<String>) -> Self {
+        Self {
+            asked,
+            reason: reason.into(),
+            help: Some(help.into()),
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.reason)?;
+        self.help
+            .iter()
+            .try_for_each(|help| write!(formatter, ": {help}"))
+    }
+}
+
+/// Which part of a configuration asks something of interfaces.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Asked {
+    /// How long the turns of ranks on one processor are.
+    Turns,
+    /// Processors of a host.
+    Processors,
+    /// Processes of a host.
+    Processes,
+    /// Other devices on the bus.
+    BusLoad,
+    /// How endpoints come into frames.
+    Remap,
+    /// How many frames an interface has.
+    Frames,
+    /// That the interface's own network loses packets.
+    Loss,
+    /// How fast the interface's processor is.
+    Clock,
+    /// After how long an answer is overdue.
+    TimeOut,
+    /// The interfaces as a whole.
+    Interfaces,
 }
 
 /// What interfaces tell of a run.
@@ -139,7 +195,8 @@ pub(crate) fn run(
     causes: Option<Causes>,
     control: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(Box<Operations>, RunResult), RunError> {
-    interfaces.check(config).map_err(RunError::Interfaces)?;
+    let checked = interfaces.check(config);
+    checked.map_err(|refused| RunError::Interfaces(refused.to_string()))?;
     let Some(mut operations) = Operations::of(config) else {
         return Err(RunError::NoGraph);
     };

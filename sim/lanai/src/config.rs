@@ -4,6 +4,7 @@ use core::fmt;
 use std::sync::Arc;
 
 use viaduct_cluster::background::Background;
+use viaduct_cluster::interfaces::Asked;
 use viaduct_engine::Time;
 use viaduct_frames::residency::{Policy, Stall};
 use viaduct_frames::service::Discipline;
@@ -305,13 +306,14 @@ impl Config {
     /// # Errors
     ///
     /// The first that cannot.
-    pub fn check_numbers(&self) -> Result<(), &'static str> {
+    pub fn check_numbers(&self) -> Result<(), (Asked, &'static str)> {
         if self.firmware.clock_hz < CLOCK_HZ_MIN {
-            return Err("`clock` in [interface] is below 1 kHz");
+            return Err((Asked::Clock, "`clock` in [interface] is below 1 kHz"));
         }
         let transport = self.transport;
         if transport.is_some_and(|transport| transport.timeout_min == Time::ZERO) {
-            return Err("`timeout_min` in [transport] is 0 s: an answer would be overdue at once");
+            let reason = "`timeout_min` in [transport] is 0 s: an answer would be overdue at once";
+            return Err((Asked::TimeOut, reason));
         }
         Ok(())
     }

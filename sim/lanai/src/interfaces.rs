@@ -4,7 +4,7 @@ use core::ops::ControlFlow;
 
 use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::faults::Fault as OfCluster;
-use viaduct_cluster::interfaces::{Carried, Interfaces};
+use viaduct_cluster::interfaces::{Asked, Carried, Interfaces, Refused};
 use viaduct_cluster::operations::Operations;
 use viaduct_cluster::result::{Ended, InterfaceCounts, MessageCounts};
 use viaduct_cluster::{CONTROL_INTERVAL_EVENTS, Progress, RunError};
@@ -158,60 +158,77 @@ impl Interfaces for Endpoints {
         }
     }
 
-    fn check(&self, cluster: &ClusterConfig) -> Result<(), String> {
+    fn check(&self, cluster: &ClusterConfig) -> Result<(), Refused> {
         let processes = cluster.hosts.processes;
         let preset = &self.preset;
-        preset.check_numbers()?;
+        let as_a_whole = |reason: String| Refused {
+            asked: Asked::Interfaces,
+            reason,
+            help: None,
+        };
+        let numbers = preset.check_numbers();
+        numbers.map_err(|(asked, reason)| Refused {
+            asked,
+            ..as_a_whole(reason.to_owned())
+        })?;
         if self.scheduler.quantum <= self.scheduler.switch {
-            return Err(
-                "a turn ends before its rank begins: make hosts.scheduler.quantum longer \
-                        than hosts.scheduler.switch"
-                    .to_owned(),
-            );
+            return Err(Refused::new(
+                Asked::Turns,
+                "a turn ends before its rank begins",
+                "make hosts.scheduler.quantum longer than hosts.scheduler.switch",
+            ));
         }
         if cluster.hosts.processors.is_some_and(|count| count != 1) {
-            return Err(
-                "a host with endpoints has one processor for its ranks: set \
-                        hosts.processors to 1, or leave it out"
-                    .to_owned(),
-            );
+            return Err(Refused::new(
+                Asked::Processors,
+                "a host with endpoints has one processor for its ranks",
+                "set hosts.processors to 1, or leave it out",
+            ));
         }
         if cluster.hosts.bus_load.is_some() {
-            return Err(
-                "the bus of an interface with endpoints has no other devices: leave \
-                        [hosts.bus_load] out"
-                    .to_owned(),
-            );
+            return Err(Refused::new(
+                Asked::BusLoad,
+                "the bus of an interface with endpoints has no other devices",
+                "leave [hosts.bus_load] out",
+            ));
         }
         if preset.stall == Stall::Thread {
-            return Err(
-                "ranks do not wait for remaps: set hosts.model.endpoints.remap to \
-                        \"background\""
-                    .to_owned(),
-            );
+            return Err(Refused::new(
+                Asked::Remap,
+                "ranks do not wait for remaps",
+                "set hosts.model.endpoints.remap to \"background\"",
+            ));
         }
         if preset.transport.is_none() && processes > preset.frames.into() {
-            return Err(format!(
-                "an interface without a transport has as many endpoints as frames, {}, and \
-                 hosts.processes is {processes}: take fewer, or am-myrinet",
-                preset.frames
+            return Err(Refused::new(
+                Asked::Processes,
+                format!(
+                    "an interface without a transport has as many endpoints as frames, {}, and \
+                     hosts.processes is {processes}",
+                    preset.frames
+                ),
+                format!(
+                    "set hosts.processes to {} or less, or hosts.nic to \"am-myrinet\"",
+                    preset.frames
+                ),
             ));
         }
         if preset.frames < 2 && processes > 1 {
-            return Err(
-                "with one frame the endpoints of two ranks push each other out for ever: \
-                        set hosts.model.endpoints.frames to 2 or more"
-                    .to_owned(),
-            );
+            return Err(Refused::new(
+                Asked::Frames,
+                "with one frame the endpoints of two ranks push each other out for ever",
+                "set hosts.model.endpoints.frames to 2 or more",
+            ));
         }
         if preset.transport.is_none() && preset.network.lost_per_million > 0 {
-            return Err(
-                "this interface has no transport, so what its network loses stays lost: \
-                        take am-myrinet"
-                    .to_owned(),
-            );
+            return Err(Refused::new(
+                Asked::Loss,
+                "this interface has no transport, so what its network loses stays lost",
+                "leave hosts.model.network.lost out, or set hosts.nic to \"am-myrinet\"",
+            ));
         }
-        self.config(cluster).map_err(|error| error.to_string())?;
+        let config = self.config(cluster);
+        config.map_err(|error| as_a_whole(error.to_string()))?;
         Ok(())
     }
 

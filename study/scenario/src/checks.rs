@@ -11,6 +11,7 @@ use viaduct_network::{CongestionControl, FlowControl, Queueing, Sharing, WhenFul
 
 use crate::combinations::{Combination, HostsKind, Refusal, Workload};
 use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::host_groups::Group;
 use crate::network::TopologyCache;
 use crate::schema::{MechanismKind, Registration};
 use crate::section::Start;
@@ -27,6 +28,7 @@ const LEFT_OVER_MIN: f64 = 10.0;
 /// no more than single values is checked.
 pub(crate) fn check(
     settings: &Settings,
+    groups: &[Group],
     config: Option<&ClusterConfig>,
     topologies: &mut TopologyCache,
     diagnostics: &mut Diagnostics,
@@ -39,7 +41,7 @@ pub(crate) fn check(
     checker.link_against_nic();
     let Some(config) = config else { return };
     checker.pattern(config, topologies);
-    checker.operations(config);
+    checker.operations(config, groups);
     checker.adapter_choice(config);
     checker.scheduling(config);
     checker.transfer_size(config);
@@ -202,7 +204,7 @@ impl Checker<'_> {
     }
 
     /// What the table of combinations says of the messages.
-    fn operations(&mut self, config: &ClusterConfig) {
+    fn operations(&mut self, config: &ClusterConfig, groups: &[Group]) {
         // A preset that says nothing of it is of native adapters.
         let mechanism = &self.settings.hardware.model.mechanism;
         let adapter = mechanism.known().unwrap_or(MechanismKind::Native);
@@ -233,12 +235,18 @@ impl Checker<'_> {
         let Some(refusal @ Refusal { reason, help, .. }) = refused else {
             return;
         };
-        let keys = &self.settings.traffic;
+        let (keys, hosts) = (&self.settings.traffic, &self.settings.hosts);
+        let is = |other: Refusal| refusal.reason == other.reason;
         let place = match traffic.arrivals {
-            _ if refusal.reason == Refusal::FRAMES_ON_ONE_BUS.reason => {
-                self.settings.hosts.adapters.place()
+            _ if is(Refusal::FRAMES_ON_ONE_BUS) || is(Refusal::ONE_ADAPTER) => {
+                hosts.adapters.place()
             }
-            _ if config.interfaces.is_some() => self.settings.hosts.nic.place(),
+            _ if is(Refusal::OWN_TRANSPORT) => keys.reliability.place(),
+            _ if is(Refusal::OWN_MESSAGES) => keys.operation.place(),
+            _ if is(Refusal::ALIKE_INTERFACES) => {
+                groups.first().map_or(hosts.nic.place(), Group::place)
+            }
+            _ if config.interfaces.is_some() => hosts.nic.place(),
             Arrivals::Listed(_) => keys.file.place(),
             Arrivals::Application(_) => keys.arrivals.place(),
             Arrivals::Open(_) | Arrivals::PingPong | Arrivals::Window(_) => keys.operation.place(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use viaduct_cluster::interfaces::Interfaces;
+use viaduct_cluster::interfaces::{Asked, Interfaces};
 use viaduct_engine::Time;
 use viaduct_frames::service::Discipline;
 use viaduct_frames::transport;
@@ -13,6 +13,7 @@ use viaduct_lanai::{
 
 use crate::adapter::Adapter;
 use crate::combinations::Refusal;
+use crate::diagnostics::Place;
 use crate::keys::Table;
 use crate::preset::{Preset, load_preset};
 use crate::programs::{self, Lacking, ProgramsError};
@@ -63,7 +64,7 @@ pub fn endpoints_of(preset: &Preset, model: &str, hosts: u32) -> Result<Config, 
     };
     match config.check_numbers() {
         Ok(()) => Ok(config),
-        Err(reason) => refuse(reason),
+        Err((_, reason)) => refuse(reason),
     }
 }
 
@@ -178,6 +179,36 @@ pub(crate) fn interfaces(settings: &Settings) -> Result<Option<Arc<dyn Interface
         shares_links: settings.links.model.is_given(),
         scheduler: scheduler(settings)?,
     })))
+}
+
+/// Where a study asks of them what they refuse.
+pub(crate) fn place_of(settings: &Settings, asked: Asked) -> Place {
+    let hosts = &settings.hosts;
+    let nic = hosts.nic.place();
+    let Adapter::Endpoints(tables) = &settings.hardware.adapter else {
+        return nic;
+    };
+    match asked {
+        Asked::Turns => {
+            let table = settings.scheduling.as_ref();
+            table.map_or(nic, |table| table.quantum.place())
+        }
+        Asked::Processors => hosts.processors.place(),
+        Asked::Processes => hosts.processes.place(),
+        Asked::BusLoad => {
+            let table = settings.bus_load.as_ref();
+            table.map_or(nic, |table| table.interval.place())
+        }
+        Asked::Remap => tables.endpoints.remap.place(),
+        Asked::Frames => tables.endpoints.frames.place(),
+        Asked::Loss => tables.network.lost.place(),
+        Asked::Clock => tables.interface.clock.place(),
+        Asked::TimeOut => {
+            let table = tables.transport.as_ref();
+            table.map_or(nic, |table| table.timeout_min.place())
+        }
+        Asked::Interfaces => nic,
+    }
 }
 
 /// How ranks of one host share its processor.

@@ -37,6 +37,13 @@ pub(crate) struct Group {
     hardware: Hardware,
 }
 
+impl Group {
+    /// What makes its hosts others, or its head.
+    pub(crate) fn place(&self) -> Place {
+        self.row.nic.place()
+    }
+}
+
 /// Reads the groups of a tree, into which the hardware of `[hosts]` has been put.
 pub(crate) fn read(
     tree: &Tree,
@@ -119,7 +126,7 @@ pub(crate) fn by_host(
         let completion = group.row.completion.known().unwrap_or(completion);
         if matches!(group.hardware.adapter, Adapter::Endpoints(_)) {
             let Refusal { reason, help, .. } = Refusal::ALIKE_INTERFACES;
-            let error = Diagnostic::error(reason).at(group.row.nic.place());
+            let error = Diagnostic::error(reason).at(group.place());
             diagnostics.push(error.help(help));
             return Err(Absent::Told);
         }

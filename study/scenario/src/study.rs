@@ -15,6 +15,7 @@ use crate::builtin;
 use crate::checks;
 use crate::diagnostics::{Diagnostic, Diagnostics, Place, Severity, excerpt, nearest};
 use crate::document::{self, Node, Raw, Tree};
+use crate::endpoints;
 use crate::faults::Disturbances;
 use crate::files::{self, Files};
 use crate::host_groups::{self, Group};
@@ -645,6 +646,7 @@ impl Frame {
         );
         checks::check(
             &settings,
+            &groups,
             config.as_ref(),
             &mut self.topologies,
             diagnostics,
@@ -665,13 +667,15 @@ impl Frame {
         config.detection = disturbances.detection;
         if let Some(interfaces) = &config.interfaces
             && config.traffic.application().is_some()
-            && let Err(reason) = interfaces.check(&config)
+            && let Err(refused) = interfaces.check(&config)
         {
-            diagnostics.push(
-                Diagnostic::error("interfaces with endpoints cannot do that")
-                    .at(settings.hosts.nic.place())
-                    .label(reason),
-            );
+            let error = Diagnostic::error("interfaces with endpoints cannot do that");
+            let error = error.at(endpoints::place_of(&settings, refused.asked));
+            let error = error.label(refused.reason);
+            diagnostics.push(match refused.help {
+                Some(help) => error.help(help),
+                None => error,
+            });
         }
         let words = |key: &Setting<String>| key.known().unwrap_or_default();
         let study = &settings.study;

@@ -494,34 +494,104 @@ fn what_a_dead_host_or_interface_does_not_do_is_waited_for_and_named() {
 #[test]
 fn what_endpoints_cannot_do_is_said() {
     let one = goal(&["send 8b to 1", "recv 8b from 0"]);
-    for (traffic, set, words) in [
-        (DRAWN, &["run.until=1 ms"][..], "have no VIs"),
-        (&*one, &["hosts.processors=2"], "has one processor"),
-        (&one, &["hosts.adapters=2"], "one interface at their host"),
+    // What is said, and the text that it points at: that which has to go.
+    for (traffic, set, words, place) in [
+        (DRAWN, &["run.until=1 ms"][..], "have no VIs", "am-myrinet"),
+        (
+            &*one,
+            &["hosts.processors=2"],
+            "has one processor",
+            "hosts.processors",
+        ),
+        (
+            &one,
+            &["hosts.adapters=2"],
+            "one interface at their host",
+            "hosts.adapters",
+        ),
         (
             &one,
             &["traffic.reliability=unreliable"],
             "transport of their own",
+            "traffic.reliability",
         ),
         (
             &one,
             &["hosts.model.endpoints.remap=blocking"],
             "do not wait for remaps",
+            "hosts.model.endpoints.remap",
         ),
-        (&one, &["hosts.model.interface.clock=10 Hz"], "below 1 kHz"),
+        (
+            &one,
+            &["hosts.model.interface.clock=10 Hz"],
+            "below 1 kHz",
+            "hosts.model.interface.clock",
+        ),
         (
             &one,
             &["hosts.scheduler.quantum=1 ms"],
             "has no effect here",
+            "hosts.scheduler.quantum",
         ),
         (
             &one,
             &["hosts.processors=1", "hosts.scheduler.quantum=1 us"],
             "a turn ends before",
+            "hosts.scheduler.quantum",
+        ),
+        (
+            &one,
+            &["hosts.bus_load.interval=1 ms", "hosts.bus_load.size=64 B"],
+            "no other devices",
+            "hosts.bus_load.interval",
+        ),
+        (
+            &one,
+            &[
+                "hosts.processes=2",
+                "hosts.local_rate=1 Gbit/s",
+                "hosts.model.endpoints.frames=1",
+            ],
+            "push each other out",
+            "hosts.model.endpoints.frames",
+        ),
+        (
+            &one,
+            &[
+                "hosts.processes=9",
+                "hosts.local_rate=1 Gbit/s",
+                "hosts.nic=gam-myrinet",
+            ],
+            "as many endpoints as frames",
+            "hosts.processes",
+        ),
+        (
+            &one,
+            &["hosts.nic=gam-myrinet", "hosts.model.network.lost=1 %"],
+            "what its network loses stays lost",
+            "hosts.model.network.lost",
         ),
     ] {
         let told = refused(traffic, set);
         assert!(told.contains(words), "{told}");
+        // The line above the carets.
+        let lines: Vec<&str> = told.lines().collect();
+        let carets = lines.iter().position(|line| line.contains('^'));
+        let pointed_at = carets.map_or("", |carets| lines[carets - 1]);
+        assert!(pointed_at.contains(place), "{place}: {told}");
+    }
+}
+
+#[test]
+fn groups_of_hosts_with_endpoints_are_refused_at_the_group() {
+    let one = goal(&["send 8b to 1", "recv 8b from 0"]);
+    for nic in ["gam-myrinet", "giganet-clan"] {
+        let group = format!("[[host_group]]\nhosts = \"0\"\nnic = \"{nic}\"\n");
+        let text = format!("{HEAD}{group}[traffic]\n{one}");
+        let told = parse_study_with(&text, &[])
+            .expect_err("refused")
+            .to_string();
+        assert!(told.contains(&format!("| nic = \"{nic}\"")), "{told}");
     }
 }
 
