@@ -315,6 +315,7 @@ impl Network {
             )),
             unshared: alone.moving,
             sending,
+            delay: alone.delay,
         };
         let apart = self.apart.as_mut();
         let has_head = apart.is_some_and(|apart| apart.pass(queue, &passing).1);
@@ -509,6 +510,7 @@ impl Network {
             flow: flow_at(shape.place_on_way(from)),
             unshared,
             sending: unshared,
+            delay: begun.delay,
         };
         let (_, is_head_known) = apart.pass(queue, &passing);
         begun.has_head &= is_head_known;
@@ -709,6 +711,7 @@ impl Network {
             flow: None,
             unshared,
             sending: unshared,
+            delay: Time::ZERO,
         };
         apart.pass(queue, &passing).0
     }

@@ -16,6 +16,7 @@ use crate::network::TopologyCache;
 use crate::schema::{MechanismKind, Registration};
 use crate::section::Start;
 use crate::settings::Settings;
+use crate::stored_messages;
 use crate::units::{format_rate, format_size, format_time, rough_rate};
 
 /// A link this much faster than the NIC behind it is probably not what was meant.
@@ -46,6 +47,10 @@ pub(crate) fn check(
     checker.scheduling(config);
     checker.transfer_size(config);
     checker.frames(config);
+    let stored = stored_messages::warning(settings, config);
+    if let Some(warning) = stored {
+        checker.diagnostics.push(warning);
+    }
     checker.registration(config);
     checker.buffers(config);
     checker.channels(config);

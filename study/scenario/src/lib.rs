@@ -67,6 +67,7 @@ mod schema;
 mod section;
 mod settings;
 mod simgrid_files;
+mod stored_messages;
 mod study;
 mod sweep;
 mod trace_files;

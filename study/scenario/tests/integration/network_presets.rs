@@ -106,11 +106,11 @@ fn one_frame_over_a_long_link_takes_its_way_and_the_slow_links_time() {
     // Hosts' cables, the long one, 2 switches, 64 bytes at 100 Gbit/s, and a frame at 10 Gbit/s.
     let way = 2 * 15_000 + 10_000_000_000 + 2 * 300_000;
     let expected = way + 64 * 80 + 4178 * 800;
-    // The second switch waits for 64 bytes, which come at 10 Gbit/s. Frames that go on faster than
-    // they come end when they have come.
-    for (level, waits) in [("packets", 0), ("queues", 1), ("max-min", 1), ("fluid", 1)] {
+    // The second switch waits for 64 bytes, too; but what goes on faster than it comes ends when it
+    // has come.
+    for level in ["packets", "queues", "max-min", "fluid"] {
         let took = latency(&pair("wan-10ms", TWO_CLUSTERS, level, 4096));
-        assert_eq!(took.picoseconds(), expected + waits * 64 * 800, "{level}");
+        assert_eq!(took.picoseconds(), expected, "{level}");
     }
 }
 
@@ -372,5 +372,38 @@ fn a_lost_frame_costs_itself_with_selective_repeat() {
             (mean / expected - 1.0).abs() < 0.01,
             "{loss}: {mean} {expected}"
         );
+    }
+}
+
+#[test]
+fn a_level_that_stores_messages_where_frames_are_meant_is_told_with_both_times() {
+    let warnings = |size: &str, set: &[&str]| {
+        let text = format!(
+            "[network]\ntopology = \"chain\"\nswitches = 3\nhosts_per_switch = 1\n\
+             [links]\npreset = \"gigabit-ethernet\"\n[hosts]\nnic = \"ideal\"\n\
+             [traffic]\npattern = \"uniform\"\nsize = \"{size}\"\nrate = \"10/s\"\n\
+             [run]\nuntil = \"1 ms\"\n"
+        );
+        let set: Vec<Override> = set.iter().map(|text| Override::fixed(*text)).collect();
+        parse_study_with(&text, &set).unwrap().warnings.to_string()
+    };
+    // Ten frames of 1,538 bytes at 8 ns, 12.304 us each, over four links: four times the message,
+    // or its frames and three more. Cables and switches take 15.1 us.
+    for level in ["fluid", "max-min", "queues"] {
+        let told = warnings("15000 B", &[&format!("links.model={level}")]);
+        let title = format!("warning: level `{level}` stores whole messages at each switch");
+        assert!(told.contains(&title), "{told}");
+        let times = "from host 0 to host 2 take 507.260 us alone, and 175.052 us at `packets`";
+        assert!(told.contains(times), "{told}");
+    }
+    for (size, set) in [
+        // One frame is stored either way.
+        ("1500 B", "links.model=fluid"),
+        ("15000 B", "links.model=packets"),
+        ("15000 B", "links.switching=cut-through"),
+        ("15000 B", "links.frame_payload=0 B"),
+    ] {
+        let told = warnings(size, &[set]);
+        assert!(!told.contains("stores whole"), "{set}: {told}");
     }
 }
