@@ -287,7 +287,7 @@ impl Delays<'_> {
     }
 
     /// From the last byte's start on the slowest part of a hop to its being at the hop's end: at a
-    /// switch that stores, ready to be forwarded. Where links have one rate each byte takes as long.
+    /// switch that stores, ready to be forwarded. Each byte takes as long over links of one rate.
     #[must_use]
     pub fn hop(&self, shape: Shape, places: &Range<usize>, path: &[LinkId], wire: f64) -> Time {
         let crossed = shape.links_of(places);

@@ -245,7 +245,7 @@ fn a_faster_host_link_is_not_the_limit() {
     assert_eq!(measured(&config), 12_650_000);
 }
 
-/// Where switches hold back what they need of each message, and links have two rates: what a message
+/// Where switches hold back what they need of each message, and links have two rates: what one
 /// alone takes by hand, at every level.
 #[test]
 fn a_fast_link_catches_up_with_what_switches_before_it_held_back() {

@@ -7,7 +7,7 @@ use viaduct_cluster::result::{ApplicationResult, Ended, RunResult};
 use viaduct_cluster::why::{Doing, Step, critical_path};
 use viaduct_engine::Time;
 use viaduct_hardware::Stage;
-use viaduct_scenario::{Override, Study, load_endpoints_in, parse_study_with};
+use viaduct_scenario::{Override, Study, load_endpoints, load_endpoints_in, parse_study_with};
 
 const HEAD: &str = "\
 [network]
@@ -126,6 +126,29 @@ fn a_message_takes_what_a_request_of_the_interface_takes() {
         &["traffic.eager=1 MiB", "traffic.copy_rate=100 MB/s"],
     );
     assert_near(copied, free);
+}
+
+#[test]
+fn a_rank_takes_no_message_before_its_interface_has_written_it() {
+    for model in ["am-myrinet", "gam-myrinet"] {
+        let nic = format!("hosts.nic={model}");
+        let ready_after = |nanoseconds: u32| {
+            let receiver = format!("c: calc {nanoseconds}\nr: recv 0b from 0\nr requires c");
+            makespan_us(&goal(&["send 0b to 1", &receiver]), &[&nic])
+        };
+        let awaited = ready_after(0);
+        // A rank that is ready when the message comes is spared half a look, and nothing more,
+        // however short before that it has been ready.
+        let host = load_endpoints(model, 2).unwrap().host;
+        let look = host.poll_frame.max(host.poll_host).microseconds_f64();
+        for nanoseconds in (0..awaited as u32 * 1_000).step_by(100) {
+            let took = ready_after(nanoseconds);
+            assert!(
+                took >= awaited - look / 2.0 - 1e-6,
+                "{model} {nanoseconds}: {took} {awaited}"
+            );
+        }
+    }
 }
 
 #[test]
