@@ -132,20 +132,27 @@ fn a_message_takes_what_a_request_of_the_interface_takes() {
 fn a_rank_takes_no_message_before_its_interface_has_written_it() {
     for model in ["am-myrinet", "gam-myrinet"] {
         let nic = format!("hosts.nic={model}");
-        let ready_after = |nanoseconds: u32| {
-            let receiver = format!("c: calc {nanoseconds}\nr: recv 0b from 0\nr requires c");
-            makespan_us(&goal(&["send 0b to 1", &receiver]), &[&nic])
+        // When the last rank has what follows the short message of another.
+        let told_us = |nanoseconds: u32, long: &str| {
+            let short = format!("c: calc {nanoseconds}\ns: send 0b to 1\ns requires c");
+            let relays = "a: recv 2000b from 0\nr: recv 0b from 2\ns: send 0b to 3\ns requires r";
+            let relays = match long {
+                "" => &relays[relays.find("r:").unwrap()..],
+                _ => relays,
+            };
+            let all = goal(&[long, relays, &short, "recv 0b from 1"]);
+            done(&study(&all, &[&nic])).ranks[3].span.microseconds_f64()
         };
-        let awaited = ready_after(0);
-        // A rank that is ready when the message comes is spared half a look, and nothing more,
-        // however short before that it has been ready.
+        let alone = told_us(0, "");
+        // One that looks anyway is spared half a look. No long message that has been written while
+        // the short one is makes that come earlier.
         let host = load_endpoints(model, 2).unwrap().host;
         let look = host.poll_frame.max(host.poll_host).microseconds_f64();
-        for nanoseconds in (0..awaited as u32 * 1_000).step_by(100) {
-            let took = ready_after(nanoseconds);
+        for nanoseconds in (0..200_000).step_by(200) {
+            let took = told_us(nanoseconds, "send 2000b to 1") - f64::from(nanoseconds) / 1e3;
             assert!(
-                took >= awaited - look / 2.0 - 1e-6,
-                "{model} {nanoseconds}: {took} {awaited}"
+                took >= alone - look - 1e-6,
+                "{model} {nanoseconds}: {took} {alone}"
             );
         }
     }
