@@ -12,6 +12,8 @@ PREFIX ?= $(HOME)/.local
 STUDY ?= torus-1024
 ROWS ?=
 SECONDS_A_TARGET ?= 10
+FIRST ?= 1
+COUNT ?= 1000
 # What the tests of the C interface call beside cargo.
 C_TOOLS = "$${CC:-cc}" "$${CXX:-c++}" nm readelf
 
@@ -28,7 +30,7 @@ PYTHON_ENV = $(TARGET_DIR)/python
 # What the libraries for RDMA programs are made of.
 RDMA_PACKAGES = --package viaduct-ibverbs --package viaduct-rdmacm --package viaduct-rdma-paths --package viaduct-simulated-time --package viaduct-vipl
 
-.PHONY: help study release test check golden record accept-record levels bench fuzz-smoke matrix mutants sequences chaos rdma rdma-test tests docs install uninstall python-test cargo c-tools python
+.PHONY: help study release test check golden record accept-record levels bench fuzz-smoke matrix random mutants sequences chaos rdma rdma-test tests docs install uninstall python-test cargo c-tools python
 
 help: ## list these words
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -96,6 +98,9 @@ fuzz-smoke: cargo ## mutate the seed inputs of each fuzz target for SECONDS_A_TA
 
 matrix: cargo ## run every workload and operation on every adapter, network and level with every fault, not only all pairs: more than half an hour
 	VIADUCT_MATRIX=all $(CARGO) test $(CARGO_FLAGS) --package viaduct-scenario --test matrix
+
+random: cargo release ## draw COUNT random studies, from seed FIRST on, and have every command look at each
+	VIADUCT_RANDOM="$(FIRST) $(COUNT)" VIADUCT_COMMAND=$(abspath $(VIADUCT)) $(CARGO) test $(CARGO_FLAGS) --workspace --test random -- --nocapture
 
 mutants: cargo c-tools ## break each rule of VIA and of verbs in turn: the suite of every fabric must notice; twelve minutes
 	$(CARGO) test $(CARGO_FLAGS) --no-fail-fast --package viaduct-threads --package viaduct-shm --package viaduct-programs --package viaduct-vipl --package viaduct-rdma --test conformance -- --mutants

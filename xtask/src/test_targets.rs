@@ -59,6 +59,11 @@ const APART: &[Apart] = &[
         "record",
         "`make record` runs it alone, in full",
     ),
+    apart(
+        "viaduct-cli",
+        "random",
+        "`make random` runs it alone, with many more studies",
+    ),
 ];
 
 pub(crate) fn check(metadata: &Metadata) -> Vec<Finding> {

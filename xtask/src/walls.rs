@@ -375,6 +375,7 @@ const WALLS: &[Wall] = &[
             "viaduct-lanai",
             "viaduct-local",
             "viaduct-measure",
+            "viaduct-network",
             "viaduct-operations",
             "viaduct-plot",
             "viaduct-processes",

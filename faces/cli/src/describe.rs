@@ -198,11 +198,10 @@ fn arrivals(config: &ClusterConfig) -> String {
                 || "a graph".to_owned(),
                 |request| format!("{} by {}", request.collective, request.algorithm),
             );
-            let (ranks, operations) = (graph.ranks().into(), graph.len() as u64);
             format!(
-                "{what}: {} ranks, {} operations",
-                count(ranks),
-                count(operations)
+                "{what}: {}, {}",
+                counted(graph.ranks().into(), "rank"),
+                counted(graph.len() as u64, "operation")
             )
         }
         Arrivals::Window(window) => format!("up to {window} under way {each}"),

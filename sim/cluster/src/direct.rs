@@ -156,6 +156,9 @@ impl<P: Programs> Cluster<P> {
                 let hosts = (self.host_of(message.source), host);
                 self.accounting
                     .dropped(message, hosts, drop_cause(reason), Time::ZERO, head);
+                if let Some(operations) = &mut self.operations {
+                    operations.note_lost(message.number);
+                }
             }
         }
         true

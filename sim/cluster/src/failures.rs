@@ -504,6 +504,9 @@ impl<P: Programs> Cluster<P> {
         let hosts = (self.host_of(source), self.host_of(target));
         let queued = message.queued();
         self.accounting.dropped(message, hosts, cause, queued, now);
+        if let Some(operations) = &mut self.operations {
+            operations.note_lost(message.number);
+        }
     }
 
     /// A message that was posted is not sent: its connection broke before.

@@ -91,6 +91,9 @@ impl<P: Programs> Cluster<P> {
                 };
                 self.accounting
                     .dropped(message, hosts, drop_cause(reason), queued, now);
+                if let Some(operations) = &mut self.operations {
+                    operations.note_lost(message.number);
+                }
                 self.messages.get_mut(id).is_dropped = true;
                 if self.failures.is_some() {
                     self.carry_breaks(host);

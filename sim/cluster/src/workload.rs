@@ -25,11 +25,11 @@ mod targets;
 #[cfg(test)]
 mod test_support;
 
-pub(crate) use application::Places;
 pub use application::{
     APPLICATION_OPERATIONS_MAX, Application, ApplicationError, Handling, LocalLink,
-    OPERATION_BYTES_MAX, Placement, Protocol, is_of_application,
+    OPERATION_BYTES_MAX, Placement, Protocol, help_of_application,
 };
+pub(crate) use application::{LOST, Places};
 pub use error::{
     CdfError, CdfProblem, DistributionError, MessageListError, MessageListProblem, PatternError,
 };

@@ -23,6 +23,10 @@ pub struct Stalled {
     pub messages: u64,
     /// The first of them, by number.
     pub first_messages: Vec<OperationName>,
+    /// Messages that were lost.
+    pub lost: u64,
+    /// The first sends that they are of, by time.
+    pub first_lost: Vec<OperationName>,
     /// Operations of one rank that wait for each other in a ring, if any do.
     pub ring: Vec<OperationName>,
     /// Who waits for whom: the rank of each operation waits, at it, for the rank of the next one.
@@ -71,10 +75,22 @@ impl Stalled {
             first_receives: names(&receives),
             messages: messages.len() as u64,
             first_messages: names(&messages),
+            lost: 0,
+            first_lost: Vec::new(),
             ring: cycle(graph).filter(|_| left > 0).unwrap_or_default(),
             chain,
             is_ring,
         })
+    }
+}
+
+impl Stalled {
+    /// The same, of a graph of which so many messages were lost, of these sends first.
+    #[must_use]
+    pub fn with_lost(mut self, graph: &Graph, count: u64, first: &[OperationId]) -> Self {
+        self.lost = count;
+        self.first_lost = first.iter().map(|id| graph.name(*id)).collect();
+        self
     }
 }
 
@@ -96,6 +112,7 @@ impl fmt::Display for Stalled {
                 self.messages,
                 &self.first_messages,
             ),
+            ("messages that were lost", self.lost, &self.first_lost),
         ] {
             if count == 0 {
                 continue;

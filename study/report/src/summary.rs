@@ -8,7 +8,7 @@ use viaduct_cluster::result::{
     ApplicationResult, Ended, InterfaceCounts, Latency, RankRow, ResourceUse, RunResult,
     SteadyState,
 };
-use viaduct_cluster::workload::is_of_application;
+use viaduct_cluster::workload::help_of_application;
 use viaduct_engine::Time;
 use viaduct_network::Sharing;
 use viaduct_operations::collective::{Collective, Request};
@@ -564,8 +564,7 @@ pub fn violation_words(violation: &str, is_standstill: bool) -> (String, &'stati
         let help = "the run ended there; what it measured is of the time before";
         return (violation.to_owned(), help);
     }
-    if is_of_application(violation) {
-        let help = "the file, or what wrote it, is to be mended: do not use these results";
+    if let Some(help) = help_of_application(violation) {
         return (violation.to_owned(), help);
     }
     (

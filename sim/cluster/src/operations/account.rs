@@ -11,6 +11,7 @@ use crate::cluster::Cluster;
 use crate::programs::Programs;
 use crate::result::{ApplicationResult, Ended, RankRow, Warning};
 use crate::trace::Span;
+use crate::workload::LOST;
 
 /// What is kept of a rank.
 #[derive(Clone, Debug, Default)]
@@ -202,11 +203,14 @@ impl ApplicationResult {
         lost: u64,
         is_dead: impl Fn(u32) -> bool,
     ) -> impl Iterator<Item = String> {
+        let losses = match lost {
+            0 => None,
+            1 => Some(format!("1 message {LOST}")),
+            _ => Some(format!("{lost} messages {LOST}")),
+        };
         let stalled = self.stalled.as_ref().map(|it| {
             let mut causes = Vec::new();
-            if lost > 0 {
-                causes.push(format!("{lost} messages were lost"));
-            }
+            causes.extend(losses.clone());
             let dead = self.ranks.iter().filter(|row| is_dead(row.host));
             let dead: Vec<u32> = dead.map(|row| row.rank).collect();
             match dead[..] {
@@ -223,7 +227,10 @@ impl ApplicationResult {
             };
             format!("{source} came to a stop{causes}: {it}")
         });
-        let misfits = (!self.misfits.is_empty()).then(|| format!("{source}: {}", self.misfits));
+        let after = losses.as_ref().map(|losses| format!(" ({losses})"));
+        let after = after.unwrap_or_default();
+        let misfits =
+            (!self.misfits.is_empty()).then(|| format!("{source}{after}: {}", self.misfits));
         stalled.into_iter().chain(misfits)
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use viaduct_engine::Time;
 use viaduct_hardware::{STAGES, Stage};
 use viaduct_operations::{
-    After, Dependencies, Graph, Kind, Matching, Misfits, Operation, OperationId, Stalled,
+    After, Dependencies, Graph, Kind, Matching, Misfits, NAMES_MAX, Operation, OperationId, Stalled,
 };
 
 use super::account::Rank;
@@ -79,6 +79,8 @@ pub struct Operations {
     /// Whether something was not begun, since no traffic is posted any more.
     pub(super) is_cut: bool,
     pub(super) misfits: Misfits,
+    /// Messages that were lost, and the first sends that they are of.
+    pub(super) lost: (u64, Vec<OperationId>),
     /// What is kept for the critical path; only where that is asked for.
     pub(crate) causes: Option<Causes>,
 }
@@ -111,6 +113,7 @@ impl Operations {
             local_messages: 0,
             is_cut: false,
             misfits: Misfits::default(),
+            lost: (0, Vec::new()),
             causes: None,
             places,
             application,
@@ -127,6 +130,19 @@ impl Operations {
     #[must_use]
     pub fn application(&self) -> &Arc<Application> {
         &self.application
+    }
+
+    /// A message was lost.
+    #[cold]
+    pub(crate) fn note_lost(&mut self, number: u64) {
+        let Some(part) = self.part(number).filter(|_| number & AROUND == 0) else {
+            return;
+        };
+        let (count, first) = &mut self.lost;
+        *count += 1;
+        if first.len() < NAMES_MAX && !first.contains(&part.send()) {
+            first.push(part.send());
+        }
     }
 
     pub(super) fn part(&self, number: u64) -> Option<Part> {
@@ -359,7 +375,9 @@ impl Operations {
     pub(crate) fn stalled(&self) -> Option<Stalled> {
         let graph = self.graph();
         let left = graph.len() as u64 - self.ended;
-        Stalled::of(graph, &self.matching, left).filter(|_| !self.is_cut)
+        let stalled = Stalled::of(graph, &self.matching, left).filter(|_| !self.is_cut)?;
+        let (count, first) = &self.lost;
+        Some(stalled.with_lost(graph, *count, first))
     }
 
     /// Memory that it holds, bytes.

@@ -20,10 +20,21 @@ pub const OPERATION_BYTES_MAX: u64 = 1 << 40;
 /// How what is said of an application begins.
 const SHOWN: &str = "the application";
 
-/// Whether a violation of a run is the fault of its application, and not of the simulation.
+/// What is said of messages that were lost.
+pub(crate) const LOST: &str = "lost on the way";
+
+/// What helps where a violation of a run is the fault of its application, and not of the
+/// simulation.
 #[must_use]
-pub fn is_of_application(violation: &str) -> bool {
-    violation.starts_with(SHOWN)
+pub fn help_of_application(violation: &str) -> Option<&'static str> {
+    let help = match violation.contains(LOST) {
+        true => {
+            "a receive took the message behind one that was lost; an adapter that sends again \
+             (traffic.reliability, hosts.nic) loses none"
+        }
+        false => "the file, or what wrote it, is to be mended: do not use these results",
+    };
+    violation.starts_with(SHOWN).then_some(help)
 }
 
 /// Most operations that simulated hosts carry out.

@@ -175,7 +175,7 @@ pub enum CdfProblem {
 #[non_exhaustive]
 pub enum PatternError {
     /// Sending needs someone else to receive.
-    #[error("the network has {hosts} hosts; a pattern needs at least 2")]
+    #[error("a pattern needs at least 2 hosts; the network has {hosts}")]
     TooFewHosts {
         /// Hosts of the network.
         hosts: u32,

@@ -895,7 +895,7 @@ mod tests {
         let alone = Arc::new(Topology::single_switch(1, Ports(1)).unwrap());
         assert_eq!(
             refused(&Pattern::Uniform, &alone),
-            "the network has 1 hosts; a pattern needs at least 2"
+            "a pattern needs at least 2 hosts; the network has 1"
         );
     }
 }

@@ -5,16 +5,18 @@ use std::sync::Arc;
 
 use viaduct_cluster::adapters::Adapters;
 use viaduct_cluster::config::{ClusterConfig, TrafficConfig, UNLIMITED};
-use viaduct_cluster::faults::{Fault, Slowness};
+use viaduct_cluster::faults::{Fault, Links, Slowness};
 use viaduct_cluster::result::{ApplicationResult, Ended, RunResult};
-use viaduct_cluster::workload::{Application, Handling, LocalLink, Pattern, Placement, Protocol};
+use viaduct_cluster::workload::{
+    Application, Handling, LocalLink, Pattern, Placement, Protocol, help_of_application,
+};
 use viaduct_core::ReliabilityLevel;
 use viaduct_engine::Time;
 use viaduct_hardware::{HostModel, MemoryModel, Rate};
 use viaduct_operations::collective::{Algorithm, Collective, Request, graph as collective};
 use viaduct_operations::loggops::{Parameters, replay};
 use viaduct_operations::{ANY, After, Builder, Graph, Operation};
-use viaduct_topology::{Ports, Topology};
+use viaduct_topology::{LinkId, Ports, Topology};
 
 use crate::common::{costly_host, ideal_host, nanoseconds, run, scenario, set_propagation};
 use crate::critical_path::compute_aside;
@@ -389,6 +391,36 @@ fn an_application_that_stops_says_whose_host_died() {
         "{:?}",
         result.violations
     );
+}
+
+/// The first message is lost; the receive that waits for it takes the one behind it.
+#[test]
+fn what_a_lost_message_brings_about_is_not_called_a_mistake_of_the_file() {
+    let sends = [send(8, 1), Operation::compute(1_000), send(16, 1)];
+    let graph = chains(&[&sends, &[receive(8, 0), receive(16, 0)]]);
+    let mut config = config(graph, ideal_host(), EAGER, 1);
+    config.traffic.reliability = ReliabilityLevel::Unreliable;
+    config.faults = vec![Fault::LinkDown {
+        links: Links::One(LinkId(0)),
+        from: Time::ZERO,
+        until: Some(nanoseconds(60)),
+    }];
+    let result = viaduct_cluster::run(&config, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(result.messages.dropped, 1);
+    let [stalled, misfit] = &result.violations[..] else {
+        panic!("{:?}", result.violations);
+    };
+    let told =
+        "the application came to a stop (1 message lost on the way): 1 operation never ended";
+    assert!(stalled.starts_with(told), "{stalled}");
+    let told = "messages that were lost: 1\n    rank 0, operation 0: send 8b to 1";
+    assert!(stalled.contains(told), "{stalled}");
+    let told = "the application (1 message lost on the way): a send and its receive differ in size";
+    assert!(misfit.starts_with(told), "{misfit}");
+    let help = help_of_application(misfit).unwrap();
+    assert!(help.contains("behind one that was lost"), "{help}");
+    let help = help_of_application("the application: a send and its receive differ in size");
+    assert!(help.unwrap().contains("the file"), "{help:?}");
 }
 
 #[test]
