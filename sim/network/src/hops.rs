@@ -12,7 +12,7 @@ use viaduct_topology::{LinkClass, LinkId, Topology};
 use crate::credits;
 use crate::fluid::{FlowDemand, ResourceId, whole_above};
 use crate::frames;
-use crate::frames::alone::{Sizes, Span};
+use crate::frames::alone::Span;
 use crate::links::{LinkConfig, Sharing, SwitchModel};
 use crate::queues::Stop;
 use crate::rate::{Rate, Switching};
@@ -205,7 +205,7 @@ pub struct Delays<'network> {
 pub struct Alone {
     /// Its bytes on each of its hops.
     pub moving: Time,
-    /// The way of each byte, of the last one where they differ.
+    /// The way of each byte.
     pub delay: Time,
 }
 
@@ -264,30 +264,8 @@ impl Delays<'_> {
         rates.fold(f64::INFINITY, f64::min)
     }
 
-    /// How much less than its first byte a message's last one is delayed on links of several rates.
-    ///
-    /// Switches hold the first byte back until they have what they need of the message. A link that
-    /// is faster than one before it catches up meanwhile, so that behind the slowest link the last
-    /// byte waits only if the fast link has not done so by then.
-    fn caught_up(&self, path: &[LinkId], wire_bytes: f64) -> Time {
-        let needed = f64::from(self.switch.cut_through_bytes).min(wire_bytes);
-        // Of each frame as many are held back again.
-        let frame_bytes = Sizes::of(wire_bytes, self.links.frame).last;
-        let rate = |link: &LinkId| self.links.rate_of(self.topology, *link);
-        let of_frame = |link: &LinkId| rate(link).time_for(frame_bytes);
-        let slowest = path.iter().map(of_frame).max().unwrap_or_default();
-        let (mut held_behind, mut least) = (Time::ZERO, slowest);
-        for (place, link) in path.iter().enumerate().rev() {
-            if place + 1 < path.len() {
-                held_behind += rate(link).time_for(needed);
-            }
-            least = least.min(held_behind + slowest - of_frame(link));
-        }
-        least
-    }
-
-    /// From the last byte's start on the slowest part of a hop to its being at the hop's end: at a
-    /// switch that stores, ready to be forwarded. Each byte takes as long over links of one rate.
+    /// From a byte's start on a hop to its being at the hop's end: at a switch that stores, ready
+    /// to be forwarded.
     #[must_use]
     pub fn hop(&self, shape: Shape, places: &Range<usize>, path: &[LinkId], wire: f64) -> Time {
         let crossed = shape.links_of(places);
@@ -297,8 +275,7 @@ impl Delays<'_> {
         } else {
             Time::ZERO
         };
-        let path = &path[crossed];
-        self.head(path, wire) - self.caught_up(path, wire) + forwarding
+        self.head(&path[crossed], wire) + forwarding
     }
 
     /// How long the bytes take over a hop, nobody else there.

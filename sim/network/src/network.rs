@@ -315,7 +315,6 @@ impl Network {
             )),
             unshared: alone.moving,
             sending,
-            delay: alone.delay,
         };
         let apart = self.apart.as_mut();
         let has_head = apart.is_some_and(|apart| apart.pass(queue, &passing).1);
@@ -510,7 +509,6 @@ impl Network {
             flow: flow_at(shape.place_on_way(from)),
             unshared,
             sending: unshared,
-            delay: begun.delay,
         };
         let (_, is_head_known) = apart.pass(queue, &passing);
         begun.has_head &= is_head_known;
@@ -711,7 +709,6 @@ impl Network {
             flow: None,
             unshared,
             sending: unshared,
-            delay: Time::ZERO,
         };
         apart.pass(queue, &passing).0
     }

@@ -52,8 +52,6 @@ pub(crate) struct Passing<'way> {
     /// The least time that it takes, and that its sender is busy with it, nobody else there.
     pub(crate) unshared: Time,
     pub(crate) sending: Time,
-    /// By how much its last byte is then later at the end of the way than it was served.
-    pub(crate) delay: Time,
 }
 
 /// Names a subqueue.
@@ -486,8 +484,7 @@ impl Queues {
         passage.entered = 0;
         passage.end_min = now + passing.unshared;
         passage.gone_min = now + passing.sending;
-        // Its head may come to the last queue when its last byte is behind it.
-        passage.told_min = passage.end_min + last.min(passing.delay);
+        passage.told_min = passage.end_min + last;
         passage.head_at = now;
         passage.flow = passing.flow;
         (passage.ahead, passage.behind) = (NOBODY, NOBODY);

@@ -245,50 +245,6 @@ fn a_faster_host_link_is_not_the_limit() {
     assert_eq!(measured(&config), 12_650_000);
 }
 
-/// Where switches hold back what they need of each message, and links have two rates: what one
-/// alone takes by hand, at every level.
-#[test]
-fn a_fast_link_catches_up_with_what_switches_before_it_held_back() {
-    // 1,000 bytes take 2 and 8 us. Six cables and five switches take 2.65 us.
-    let (fast, slow) = (4e9, 1e9);
-    let fixed = 2_650_000;
-    // The rates of hosts and between switches, bytes that are held back, and nanoseconds of it all:
-    // of bytes that go one by one, and of a frame.
-    for (hosts, between, cut, bytes_ns, frame_ns) in [
-        // One fast link and three slow ones hold back 32 + 3 x 128 ns. The last switch does, too,
-        // but the last link, which is fast, has caught up long before the last byte comes.
-        (fast, slow, 16, 8_416, 8_416),
-        // It has not where so much is held back: 1.8 + 4 x 7.2 us, and then its own 2 us.
-        (fast, slow, 900, 32_600, 32_600),
-        // What is caught up is held back again before a slow link: 128 + 4 x 32 ns. Of a frame so
-        // much is that the fast link does not run out of it: 6 us in place of the 128 ns.
-        (slow, fast, 16, 8_256, 14_128),
-        (slow, slow, 16, 8_640, 8_640),
-    ] {
-        for sharing in [
-            Sharing::Fluid,
-            Sharing::MaxMin,
-            Sharing::Queues,
-            Sharing::Packets,
-            Sharing::Credits,
-        ] {
-            let mut config = chain(ideal_host());
-            config.links.sharing = sharing;
-            config.links.frame.header_bytes = 0;
-            config.links.host_rate = Rate::from_bits_per_second(hosts);
-            config.links.rate = Rate::from_bits_per_second(between);
-            config.switch.cut_through_bytes = cut;
-            config.traffic.size = SizeDistribution::constant(1_000);
-            let alone = match sharing {
-                Sharing::Packets | Sharing::Credits => frame_ns,
-                _ => bytes_ns,
-            };
-            let found = measured(&config) - fixed;
-            assert_eq!(found, 1_000 * alone, "{sharing:?} {hosts} {between} {cut}");
-        }
-    }
-}
-
 #[test]
 fn messages_that_wait_for_a_buffer_keep_their_numbers() {
     for host in [costly_host(), ideal_host()] {

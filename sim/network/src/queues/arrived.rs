@@ -501,7 +501,7 @@ impl Arrived {
             senders: passing.senders,
             end_min,
             gone_min: now + passing.sending,
-            told_min: end_min + last.min(passing.delay),
+            told_min: end_min + last,
             head_at: now,
             ..Passage::EMPTY
         };

@@ -136,7 +136,6 @@ fn told(queues: &mut impl Rule, plans: &[Plan]) -> Vec<Told> {
                     flow: plan.flow.map(|flow| FlowKey::new(((0, 0), flow), 0, 0)),
                     unshared: Time::ZERO,
                     sending: Time::ZERO,
-                    delay: Time::MAX,
                 };
                 let (_, is_head_known) = queues.begin(&mut queue, &passing);
                 if is_head_known {
