@@ -30,9 +30,9 @@
 //! - A wait that is not a call by name is not seen, and holds the turn: reads of pipes and sockets
 //!   by the C library's streams, system calls by number. `io_uring` and programs in Go, which wait
 //!   so, are refused.
-//! - A lock that is taken within `malloc`, as UCX's hooks of `brk` do, gives the turn while
-//!   `malloc`'s own is held. Another thread of the process that allocates meanwhile waits for that
-//!   with the turn, and the run ends.
+//! - A lock that is taken within `malloc` gives the turn while `malloc`'s own is held. Another
+//!   thread of the process that allocates meanwhile waits for that with the turn, and the run ends.
+//!   Read locks that nobody has for writing, as UCX's hooks of `brk` take, give none.
 //! - Timers of the time that a program computes (`ITIMER_VIRTUAL`, `ITIMER_PROF`) run in real time.
 //! - Signals end waits, but not those of verbs for events (`ibv_get_cq_event`).
 //! - Barriers that lie in memory of several processes are refused.

@@ -478,7 +478,20 @@ pub unsafe extern "C" fn sem_post(semaphore: *mut sem_t) -> c_int {
     unsafe { real::sem_post(semaphore) }
 }
 
-/// In place of the C library's.
+/// Whether a thread has a lock for writing: word 6 of glibc's is the number of that thread.
+///
+/// # Safety
+///
+/// It is one.
+unsafe fn has_writer(lock: *mut pthread_rwlock_t) -> bool {
+    // SAFETY: the caller's promise.
+    let words = unsafe { lock.cast::<[c_int; 7]>().read() };
+    words[6] != 0
+}
+
+/// In place of the C library's. Others have no turn before it where it is free for readers, nor
+/// when a reader gives it back: UCX takes one within `malloc`, whose own lock is held meanwhile,
+/// and who waited for that would do so in the kernel, with the turn.
 ///
 /// # Safety
 ///
@@ -492,6 +505,9 @@ pub unsafe extern "C" fn pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t) -> c
             || real::pthread_rwlock_tryrdlock(lock),
         )
     };
+    if here().is_some() && attempt() == 0 {
+        return 0;
+    }
     take(
         c"pthread_rwlock_rdlock",
         Waited::Anything,
@@ -575,7 +591,10 @@ pub unsafe extern "C" fn pthread_rwlock_timedwrlock(
 /// As for that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_rwlock_unlock(lock: *mut pthread_rwlock_t) -> c_int {
-    before_giving();
+    // SAFETY: the caller's argument.
+    if unsafe { has_writer(lock) } {
+        before_giving();
+    }
     // SAFETY: the caller's argument.
     unsafe { real::pthread_rwlock_unlock(lock) }
 }

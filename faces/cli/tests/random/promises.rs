@@ -21,6 +21,36 @@ const OF_THE_MACHINE: [&str; 4] = [
     "peak_rss_bytes",
 ];
 
+/// Faults that befall nothing, and transfers of others after the end: with them a run goes the
+/// general way, without the short cuts of what nothing can disturb.
+const IDLE: &str = "\
+[[fault]]
+kind = \"loss\"
+rate = \"0 %\"
+[[fault]]
+kind = \"link-down\"
+from = \"900 s\"
+[[fault]]
+kind = \"slow-host\"
+host = 0
+factor = 1
+[[background]]
+source = 0
+interval = \"200 us\"
+size = \"8 KiB\"
+from = \"800 s\"
+";
+
+/// What is the same with and without those.
+const UNTOUCHED: [&str; 6] = [
+    "messages",
+    "latency_us",
+    "breakdown_us",
+    "drops",
+    "delivered_bytes",
+    "application",
+];
+
 /// How a study ended that kept all promises.
 #[derive(Debug)]
 pub(crate) enum Ended {
@@ -180,6 +210,23 @@ pub(crate) fn look(command: &Path, text: &str) -> Result<Ended, String> {
             document["digest"], rows["digest"]
         )
     })?;
+
+    let end = text.find("[files]").unwrap_or(text.len());
+    let idle = [&text[..end], IDLE, &text[end..]].concat();
+    fs::write(folder.path().join("idle.toml"), idle).map_err(|it| it.to_string())?;
+    let idle = viaduct(&["run", "idle.toml", "--json", "--quiet", "--no-out"])?;
+    // Interfaces with endpoints refuse some.
+    if idle.code != 1 {
+        let idle = idle.document()?;
+        for member in UNTOUCHED {
+            wanted(document[member] == idle[member], || {
+                format!(
+                    "{member} is {} and with faults that befall nothing {}",
+                    document[member], idle[member]
+                )
+            })?;
+        }
+    }
 
     let seeds = [&fewer[..], &["--seeds", "2"]].concat();
     let one = viaduct(&[&seeds[..], &["--threads", "1"]].concat())?.document()?;

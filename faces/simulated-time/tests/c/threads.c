@@ -422,6 +422,28 @@ static void deadlock(void)
     CHECK(pthread_mutex_lock(&mutex) == 0);
 }
 
+static void *prints(void *unused)
+{
+    printf("printed at %lld\n", now());
+    return unused;
+}
+
+/* The lock of stdout stands for that of malloc: nobody sees who waits for it. */
+static void read_within(void)
+{
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, prints, NULL) == 0);
+    flockfile(stdout);
+    for (int reading = 0; reading < 100; reading++) {
+        now();
+    }
+    CHECK(pthread_rwlock_rdlock(&lock) == 0);
+    CHECK(pthread_rwlock_unlock(&lock) == 0);
+    printf("read at %lld\n", now());
+    funlockfile(stdout);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 int main(int count, char **words)
 {
     const char *role = count > 1 ? words[1] : "";
@@ -432,6 +454,8 @@ int main(int count, char **words)
         conditions();
     } else if (strcmp(role, "others") == 0) {
         others();
+    } else if (strcmp(role, "read-within") == 0) {
+        read_within();
     } else if (strcmp(role, "futexes") == 0) {
         futexes();
     } else if (strcmp(role, "shared") == 0) {

@@ -95,6 +95,14 @@ fn processes_wait_for_each_other_at_a_condition_variable_of_both() {
     );
 }
 
+/// Else who is earlier would have the turn, and wait for what the other holds where nobody sees it.
+#[test]
+fn a_lock_that_readers_may_have_is_taken_within_other_locks() {
+    let printed = alone("read-within");
+    assert!(printed.starts_with("read at "), "{printed}");
+    assert!(printed.contains("\nprinted at "), "{printed}");
+}
+
 #[test]
 fn threads_that_wait_for_each_other_are_named() {
     let (result, _) = once(&program("threads"), &[&["deadlock"]], |coordinator| {
