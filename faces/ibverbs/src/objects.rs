@@ -1,10 +1,10 @@
 //! What programs hold pointers to: the structure of C first, then what is ours.
 
 use std::cell::UnsafeCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::mem::offset_of;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use viaduct_rdma::Result;
 use viaduct_verbs_abi::{
@@ -115,11 +115,11 @@ objects! {
     QueuePair: IbvQp at 0, "queue pair";
 }
 
-/// The objects that programs have, by address, with their kinds.
-fn live() -> MutexGuard<'static, HashMap<usize, &'static str>> {
-    static LIVE: OnceLock<Mutex<HashMap<usize, &'static str>>> = OnceLock::new();
-    let live = LIVE.get_or_init(Mutex::default);
-    live.lock().unwrap_or_else(PoisonError::into_inner)
+/// The objects that programs have, by address, with their kinds. No hash map: what that allocates
+/// follows from random numbers, and so would all addresses that programs are given.
+fn live() -> MutexGuard<'static, BTreeMap<usize, &'static str>> {
+    static LIVE: Mutex<BTreeMap<usize, &'static str>> = Mutex::new(BTreeMap::new());
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Gives an object to the program.

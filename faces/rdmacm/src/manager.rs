@@ -47,7 +47,7 @@ use ports::Ports;
 use world::World;
 
 /// A range of ports of its own.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Space {
     Ipoib,
     Tcp,

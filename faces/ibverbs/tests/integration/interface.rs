@@ -9,6 +9,17 @@ fn a_program_sees_what_the_interface_promises() {
     assert_eq!(support::run_program(&program, &[]), "");
 }
 
+/// On a simulated host times follow from what programs and their libraries allocate.
+#[test]
+fn what_the_library_allocates_is_the_same_in_each_run() {
+    let program = support::program("allocations", "allocations", &["-fno-builtin"]);
+    let first = support::run_program(&program, &[]);
+    assert_ne!(first, "");
+    for _ in 0..10 {
+        assert_eq!(support::run_program(&program, &[]), first);
+    }
+}
+
 /// Of the compiler: its library takes the place of `malloc`. A thread that is cancelled leaves it
 /// with a wrong idea of that thread's stack, whatever library the thread waited in.
 #[test]

@@ -1,6 +1,6 @@
 //! What the library asks of the manager.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -712,7 +712,7 @@ fn check(parameters: &Parameters, quota: Quota) -> Result<()> {
 
 /// A port that nobody of this process has for its own. Nobody looks for those who ask, so that
 /// other processes may have the same.
-fn ephemeral_port(taken: &mut HashSet<(Space, u16)>, space: Space) -> u16 {
+fn ephemeral_port(taken: &mut BTreeSet<(Space, u16)>, space: Space) -> u16 {
     for _ in 0..1000 {
         let port = any_port();
         if taken.insert((space, port)) {

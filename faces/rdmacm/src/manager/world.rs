@@ -1,6 +1,6 @@
 //! Endpoints, ports and sockets of a process, and what their states are.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -169,13 +169,13 @@ pub(super) enum Watched {
 
 #[derive(Debug, Default)]
 pub(super) struct World {
-    pub(super) endpoints: HashMap<EndpointNumber, Endpoint>,
-    pub(super) ports: HashMap<u64, Port>,
-    pub(super) newcomers: HashMap<u64, (u64, OwnedFd)>,
+    pub(super) endpoints: BTreeMap<EndpointNumber, Endpoint>,
+    pub(super) ports: BTreeMap<u64, Port>,
+    pub(super) newcomers: BTreeMap<u64, (u64, OwnedFd)>,
     /// In the order in which they came.
     pub(super) newcomers_in_order: std::collections::VecDeque<u64>,
-    pub(super) ephemeral: std::collections::HashSet<(Space, u16)>,
-    pub(super) watched: HashMap<u64, Watched>,
+    pub(super) ephemeral: BTreeSet<(Space, u16)>,
+    pub(super) watched: BTreeMap<u64, Watched>,
     pub(super) asking: Vec<Asking>,
     pub(super) last_number: u64,
     pub(super) has_thread: bool,
