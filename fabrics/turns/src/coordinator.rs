@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::hosts::HostAddresses;
-use crate::seat::{Reply, Request, TIME_MAX, Times};
+use crate::seat::{Reply, Request, TIME_MAX, Times, outside as outside_does};
 use crate::waited::Told;
 use crate::world::{Outcome, Process, Thread, World};
 use counter::WithoutCounter;
@@ -559,6 +559,11 @@ impl Run<'_> {
                 now: self.now,
                 horizon: self.horizon(),
                 quiet_until: self.quiet_until(thread, clock),
+                outside: match (self.outside.is_nobody(), self.is_outside_told) {
+                    (true, _) => outside_does::NOBODY,
+                    (_, true) => outside_does::TOLD,
+                    (_, false) => outside_does::RESTS,
+                },
             };
             seat.hand_over(reply, &times);
             if !self.await_given(thread)? {
@@ -584,6 +589,9 @@ impl Run<'_> {
             match asked.request {
                 Request::Born => self.await_birth(asked.until, clock)?,
                 Request::Refused => self.processes.remark_refused(thread.process),
+                Request::Look => {
+                    self.has_outside_done();
+                }
                 request => break (request, asked.until, asked.message),
             }
             reply = Reply::Granted;
@@ -618,7 +626,7 @@ impl Run<'_> {
                 steps.push_back((clock, Step::End));
                 (Wait::Nothing, None)
             }
-            Request::Start | Request::Sleep | Request::Born | Request::Refused => {
+            Request::Start | Request::Sleep | Request::Born | Request::Refused | Request::Look => {
                 let until = until.unwrap_or(clock).clamp(clock, TIME_MAX);
                 steps.push_back((until, Step::Resume));
                 (Wait::Nothing, None)

@@ -36,7 +36,8 @@
 //!
 //! Processes that are no clients and that clients talk with, such as whoever started them, are
 //! given the real time that they need: when a client has told one something ([`tell_outside`]),
-//! time does not go on before all of them sleep ([`Coordinator::heed_outside`]).
+//! time does not go on before all of them sleep ([`Coordinator::heed_outside`]), and who looks for
+//! something from them waits for that, too ([`await_outside`]).
 //!
 //! A signal may have its handler run in a thread that waits for its turn. The handler says so
 //! ([`interrupt`]), and who sends signals gives the turn behind that ([`let_others_see`]): a sleep
@@ -75,8 +76,8 @@ pub use client::{Client, InLibrary, client};
 pub use coordinator::{Coordinator, Ended, Output, RunError, Stopper, Waiting};
 pub use handshake::{HOST_VARIABLE, RANK_VARIABLES, SOCKET_VARIABLE};
 pub use own::{
-    NewThread, activity, await_memory, forget, give_while_computing, has_computed, here,
-    host_addresses, interrupt, least_processor_ns, let_computing_go, let_others_see, local,
+    NewThread, activity, await_memory, await_outside, forget, give_while_computing, has_computed,
+    here, host_addresses, interrupt, least_processor_ns, let_computing_go, let_others_see, local,
     process_number, show_time, start, tell_outside, tell_refused, watch_waits,
 };
 pub use seat::{MESSAGE_BYTES_MAX, TIME_MAX};

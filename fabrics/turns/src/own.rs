@@ -579,6 +579,18 @@ pub fn tell_outside() {
     SEEN.set(SEEN.get() | seen::OUTSIDE);
 }
 
+/// Before this thread looks whether something real is there, without having given the turn at its
+/// clock: returns when those outside of the simulation have done what they do about what clients,
+/// this one too, have told them. It finds all that they have to tell, and not as much as they
+/// happen to have told.
+pub fn await_outside() {
+    if let Some((own, seat)) = seated()
+        && seat.is_outside_busy(SEEN.get() & seen::OUTSIDE != 0)
+    {
+        exchange(own, seat, Request::Look, None);
+    }
+}
+
 /// Gives the turn if others are before this thread's clock.
 fn catch_up() {
     if let Some((own, seat)) = running() {

@@ -51,6 +51,16 @@ pub(crate) mod seen {
     pub(crate) const OUTSIDE: u32 = 2;
 }
 
+/// What those outside of the simulation do: `outside` in a seat.
+pub(crate) mod outside {
+    /// There is nobody.
+    pub(crate) const NOBODY: u32 = 0;
+    /// They sleep.
+    pub(crate) const RESTS: u32 = 1;
+    /// A client has told them something since they were last known to sleep.
+    pub(crate) const TOLD: u32 = 2;
+}
+
 /// What a thread that gives the turn asks for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
@@ -75,6 +85,8 @@ pub(crate) enum Request {
     MemoryAgain = 9,
     /// To go on: it has asked the system for `io_uring`, and does not have it.
     Refused = 10,
+    /// To go on, before anybody else, when those outside of the simulation sleep.
+    Look = 11,
 }
 
 /// How the turn comes back.
@@ -117,6 +129,8 @@ struct Head {
     interrupted: AtomicU32,
     /// In the first seat of a process, its number in the run.
     process: AtomicU32,
+    /// What those outside of the simulation did when the turn was given: [`outside`].
+    outside: AtomicU32,
     doing: [AtomicU64; DOING_BYTES / 8],
 }
 
@@ -146,6 +160,7 @@ pub(crate) struct Times {
     pub(crate) now: u64,
     pub(crate) horizon: u64,
     pub(crate) quiet_until: u64,
+    pub(crate) outside: u32,
 }
 
 /// What a thread asked for when it gave the turn: read once, and within bounds.
@@ -323,6 +338,16 @@ impl Seat {
         self.head().process.load(Ordering::Relaxed)
     }
 
+    /// Whether what those outside of the simulation have to tell may be still to come: they were
+    /// told something before the turn was given, or `has_told` them.
+    pub(crate) fn is_outside_busy(&self, has_told: bool) -> bool {
+        match self.head().outside.load(Ordering::Relaxed) {
+            outside::NOBODY => false,
+            outside::RESTS => has_told,
+            _ => true,
+        }
+    }
+
     /// Says by bits of [`seen`] who may see what the thread has done.
     pub(crate) fn set_seen(&self, by: u32) {
         self.head().seen.store(by, Ordering::Relaxed);
@@ -387,6 +412,7 @@ impl Seat {
             8 => Request::Memory,
             9 => Request::MemoryAgain,
             10 => Request::Refused,
+            11 => Request::Look,
             _ => return Err("it asks for something unknown"),
         };
         let clock = self.clock();
@@ -462,12 +488,14 @@ impl Seat {
             now,
             horizon,
             quiet_until,
+            outside,
         } = *times;
         head.posted.store(0, Ordering::Relaxed);
         head.clock.store(clock, Ordering::Relaxed);
         head.now.store(now, Ordering::Relaxed);
         head.horizon.store(horizon, Ordering::Relaxed);
         head.quiet_until.store(quiet_until, Ordering::Relaxed);
+        head.outside.store(outside, Ordering::Relaxed);
         head.reply.store(reply as u32, Ordering::Relaxed);
         // Pairs with the load of `wait`.
         head.turn.store(turn::HELD, Ordering::Release);
@@ -643,7 +671,7 @@ mod tests {
         seat.head().posted.store(14, Ordering::Relaxed);
         seat.set_clock(11);
         refused("cut off");
-        seat.head().request.store(11, Ordering::Relaxed);
+        seat.head().request.store(12, Ordering::Relaxed);
         refused("unknown");
     }
 

@@ -13,7 +13,7 @@ use crate::clocks::{after, picoseconds};
 use crate::interruptions::Interruption;
 use crate::real::{self, errno, set_errno};
 use crate::repeats::{Made, has_waited};
-use crate::transfers::before_call;
+use crate::transfers::before_look;
 
 /// How long a wait may take.
 #[derive(Clone, Copy)]
@@ -75,7 +75,7 @@ fn wait(
         Limit::Never => None,
         Limit::Picoseconds(length) => Some(length),
     };
-    before_call(client);
+    before_look(client);
     let seen = look();
     if seen != 0 || deadline == Some(0) {
         return seen;

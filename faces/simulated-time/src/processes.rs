@@ -10,7 +10,7 @@ use viaduct_turns::{Client, Waited, here};
 use crate::counter;
 use crate::interruptions::Interruption;
 use crate::real::{self, errno, set_errno};
-use crate::transfers::before_call;
+use crate::transfers::{before_call, before_look};
 
 /// What a process does from here on is seen at its time.
 pub(crate) fn before_end() {
@@ -193,7 +193,7 @@ fn wait<R: PartialEq + From<u8> + Copy>(
     failed: R,
     mut look: impl FnMut() -> R,
 ) -> R {
-    before_call(client);
+    before_look(client);
     let seen = look();
     if seen != R::from(0) || does_not_wait {
         return seen;

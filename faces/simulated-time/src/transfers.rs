@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_int, c_short, c_void};
 
 use libc::{iovec, msghdr, sockaddr, socklen_t};
-use viaduct_turns::{Client, Waited, here, tell_outside};
+use viaduct_turns::{Client, Waited, await_outside, here, tell_outside};
 
 use crate::clocks::{after, picoseconds};
 use crate::cost;
@@ -18,6 +18,12 @@ const PIPE_BYTES: usize = libc::PIPE_BUF;
 pub(crate) fn before_call(client: Client) {
     client.charge(cost::SYSTEM_CALL);
     client.synchronise();
+}
+
+/// As [`before_call`], when the call looks whether something is there that others may have sent.
+pub(crate) fn before_look(client: Client) {
+    before_call(client);
+    await_outside();
 }
 
 /// As [`before_call`], when the call may be seen at the other end of a descriptor.
@@ -117,7 +123,7 @@ fn wait_again(client: Client, what: &CStr, descriptor: c_int, events: c_short) -
 /// Before a call of ours that could block: true, it would not, or shall not.
 fn may_go_on(what: &CStr, descriptor: c_int, events: c_short, does_not_wait: bool) -> bool {
     let Some(client) = here() else { return true };
-    before_call(client);
+    before_look(client);
     does_not_wait
         || is_ready(descriptor, events)
         || is_nonblocking(descriptor)

@@ -303,16 +303,32 @@ fn those_outside_are_heeded() {
         let mut outsider = Command::new("sh");
         outsider.args(["-c", script]).stdin(question).stdout(answer);
         let outsider = Outsider(outsider.spawn().unwrap());
-        let mut run = Run::new(&[("asks", &[&to, &from]), ("sleeps", &[])]);
-        run.coordinator.heed_outside(outsider.0.id());
-        let (clock, result, ended) = run.result();
-        assert!(ended.iter().all(|(code, _)| *code == Some(0)), "{ended:?}");
-        assert_eq!(result.unwrap().notices, Vec::<String>::new());
-        for round in 1..=3 {
-            let at = round * US;
-            let wanted = format!("{at} host 0 process 0 thread 0: read Some(10)");
-            let is_there = clock.lines.contains(&wanted);
-            assert!(is_there, "{wanted}: {:#?}", clock.lines);
+        let alone = ["asks_once", &to, &from];
+        // Who looks once has not told anything, or has not given the turn since it has.
+        let runs: [(&[&[&str]], _); 3] = [
+            (
+                &[&["asks", &to, &from], &["sleeps"]],
+                "host 0 process 0 thread 0: read",
+            ),
+            (&[&alone], "host 0 process 0 thread 0: looked"),
+            (
+                &[&["asks_once", &to], &["asks_once", "-", &from]],
+                "host 1 process 1 thread 0: looked",
+            ),
+        ];
+        for (programs, said) in runs {
+            let programs: Vec<_> = programs.iter().map(|it| (it[0], &it[1..])).collect();
+            let mut run = Run::new(&programs);
+            run.coordinator.heed_outside(outsider.0.id());
+            let (clock, result, ended) = run.result();
+            assert!(ended.iter().all(|(code, _)| *code == Some(0)), "{ended:?}");
+            assert_eq!(result.unwrap().notices, Vec::<String>::new());
+            for round in 1..=3 {
+                let at = round * US;
+                let wanted = format!("{at} {said} Some(10)");
+                let is_there = clock.lines.contains(&wanted);
+                assert!(is_there, "{wanted}: {:#?}", clock.lines);
+            }
         }
     }
 }

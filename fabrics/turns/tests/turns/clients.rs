@@ -142,6 +142,20 @@ pub(crate) fn act(role: &str, words: &[String]) {
                 say(client, &format!("read {byte:?}"));
             }
         }
+        // Each at the same times: one writes, if it has where, and one looks, once.
+        "asks_once" => {
+            for round in 1..=3 {
+                client.sleep_until(round * US);
+                if let Some(to) = words.first().and_then(|to| to.parse().ok()) {
+                    viaduct_turns::tell_outside();
+                    write(to, b'\n');
+                }
+                if let Some(from) = words.get(1).and_then(|from| from.parse().ok()) {
+                    viaduct_turns::await_outside();
+                    say(client, &format!("looked {:?}", read_once(from)));
+                }
+            }
+        }
         "clocks" => {
             let end = number(0) * US;
             while client.now() < end {
@@ -188,12 +202,15 @@ pub(crate) fn act(role: &str, words: &[String]) {
 
 pub(crate) fn read(client: Client, descriptor: i32, deadline: Option<u64>) -> Option<u8> {
     let waited = [(descriptor, libc::POLLIN)];
-    client.foreign(c"read", Waited::Descriptors(&waited), deadline, || {
-        let mut byte = 0_u8;
-        // SAFETY: one byte has room.
-        let got = unsafe { libc::read(descriptor, (&raw mut byte).cast(), 1) };
-        (got == 1).then_some(byte)
-    })
+    let waited = Waited::Descriptors(&waited);
+    client.foreign(c"read", waited, deadline, || read_once(descriptor))
+}
+
+fn read_once(descriptor: i32) -> Option<u8> {
+    let mut byte = 0_u8;
+    // SAFETY: one byte has room.
+    let got = unsafe { libc::read(descriptor, (&raw mut byte).cast(), 1) };
+    (got == 1).then_some(byte)
 }
 
 pub(crate) fn write(descriptor: i32, byte: u8) {
