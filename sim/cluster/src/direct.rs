@@ -38,12 +38,13 @@ impl ClusterConfig {
     }
 
     /// Whether messages over one path have one head delay: they are alike, or none is smaller than
-    /// what a switch waits for.
+    /// what a switch waits for, and no link catches up with more of one than of another.
     pub(crate) fn are_heads_in_order(&self) -> bool {
-        let size = &self.traffic.size;
-        let wire_bytes_min = self.links.frame.wire_bytes(u64::from(size.min_bytes()));
+        let (size, links) = (&self.traffic.size, &self.links);
+        let wire_bytes_min = links.frame.wire_bytes(u64::from(size.min_bytes()));
+        let have_one_rate = links.host_rate == links.rate && self.topology.are_links_alike();
         size.min_bytes() == size.max_bytes()
-            || wire_bytes_min >= u64::from(self.switch.cut_through_bytes)
+            || have_one_rate && wire_bytes_min >= u64::from(self.switch.cut_through_bytes)
     }
 }
 

@@ -12,7 +12,7 @@ use viaduct_topology::{LinkClass, LinkId, Topology};
 use crate::credits;
 use crate::fluid::{FlowDemand, ResourceId, whole_above};
 use crate::frames;
-use crate::frames::alone::Span;
+use crate::frames::alone::{Sizes, Span};
 use crate::links::{LinkConfig, Sharing, SwitchModel};
 use crate::queues::Stop;
 use crate::rate::{Rate, Switching};
@@ -205,7 +205,7 @@ pub struct Delays<'network> {
 pub struct Alone {
     /// Its bytes on each of its hops.
     pub moving: Time,
-    /// The way of each byte.
+    /// The way of each byte, of the last one where they differ.
     pub delay: Time,
 }
 
@@ -223,34 +223,79 @@ impl Delays<'_> {
 
     /// The same of one link, with forwarding at its end if the message goes on there.
     fn head_over(&self, link: LinkId, wire_bytes: f64, goes_on: bool) -> Time {
-        let mut delay = self.links.propagation_of(self.topology, link);
-        if goes_on {
-            let needed = f64::from(self.switch.cut_through_bytes).min(wire_bytes);
-            let rate = self.links.rate_of(self.topology, link);
-            delay += self.switch.delay + rate.time_for(needed) + self.links.credits.traversal;
+        let (way, held) = self.over(link, wire_bytes, goes_on);
+        way + held
+    }
+
+    /// The way of each byte over one link, and for how long its switch holds the first one back
+    /// until it has what it needs of the message.
+    fn over(&self, link: LinkId, wire_bytes: f64, goes_on: bool) -> (Time, Time) {
+        let propagation = self.links.propagation_of(self.topology, link);
+        if !goes_on {
+            return (propagation, Time::ZERO);
         }
-        delay
+        let needed = f64::from(self.switch.cut_through_bytes).min(wire_bytes);
+        let rate = self.links.rate_of(self.topology, link);
+        let forwarding = self.switch.delay + self.links.credits.traversal;
+        (propagation + forwarding, rate.time_for(needed))
     }
 
     /// The places of a hop as queues, each as far from the start as a message's head is when it
-    /// comes there.
+    /// comes there, and as the message's last byte is when it has been served there.
     pub(crate) fn stops(
         &self,
         shape: Shape,
         places: &Range<usize>,
         way: &[ResourceId],
-        wire_bytes: f64,
+        (demand, ends): (&FlowDemand, &Ends),
         stops: &mut Vec<Stop>,
     ) {
         let crossed_end = places.end.min(shape.links_end());
+        let over = |place: usize| match shape.is_bus(place) {
+            true => (Time::ZERO, Time::ZERO),
+            false => self.over(
+                LinkId(way[place].0),
+                demand.wire_bytes,
+                place + 1 < crossed_end,
+            ),
+        };
         let mut offset = Time::ZERO;
         stops.clear();
         for place in places.clone() {
             let resource = way[place];
-            stops.push(Stop { resource, offset });
+            let lag = offset;
+            stops.push(Stop {
+                resource,
+                offset,
+                lag,
+            });
+            let (bytes, held) = over(place);
+            offset += bytes + held;
+        }
+        let links = places.clone().filter(|place| !shape.is_bus(*place));
+        let mut rates = links.map(|place| self.links.rate_of(self.topology, LinkId(way[place].0)));
+        let first = rates.next();
+        if rates.all(|rate| Some(rate) == first) {
+            return;
+        }
+        let frame_bytes = self.frame_bytes(demand);
+        let mut rest = Rest::default();
+        for (place, stop) in places.clone().zip(stops.iter_mut()).rev() {
             if !shape.is_bus(place) {
-                offset += self.head_over(LinkId(resource.0), wire_bytes, place + 1 < crossed_end);
+                let link = LinkId(way[place].0);
+                let goes_on = place + 1 < crossed_end;
+                rest.add_link(self, (link, goes_on), (demand.wire_bytes, frame_bytes));
+            } else if place > 0 {
+                rest.add_last_bus(frame_bytes, demand, ends);
             }
+            stop.lag = rest.delay();
+        }
+        let whole = rest.delay();
+        let mut least = Time::ZERO;
+        for (place, stop) in places.clone().zip(stops.iter_mut()) {
+            // No byte is faster than its way.
+            stop.lag = whole.saturating_sub(stop.lag).max(least);
+            least = stop.lag + over(place).0;
         }
     }
 
@@ -264,10 +309,17 @@ impl Delays<'_> {
         rates.fold(f64::INFINITY, f64::min)
     }
 
-    /// From a byte's start on a hop to its being at the hop's end: at a switch that stores, ready
-    /// to be forwarded.
+    /// From the last byte's start on the slowest part of a hop to its being at the hop's end: at a
+    /// switch that stores, ready to be forwarded. Each byte takes as long over links of one rate.
     #[must_use]
-    pub fn hop(&self, shape: Shape, places: &Range<usize>, path: &[LinkId], wire: f64) -> Time {
+    pub fn hop(
+        &self,
+        shape: Shape,
+        places: &Range<usize>,
+        path: &[LinkId],
+        demand: &FlowDemand,
+        ends: &Ends,
+    ) -> Time {
         let crossed = shape.links_of(places);
         let ends_at_switch = !crossed.is_empty() && crossed.end < shape.links;
         let forwarding = if ends_at_switch {
@@ -275,7 +327,25 @@ impl Delays<'_> {
         } else {
             Time::ZERO
         };
-        self.head(&path[crossed], wire) + forwarding
+        let frame_bytes = self.frame_bytes(demand);
+        let mut rest = Rest::default();
+        if shape.last_bus && places.end == shape.len() {
+            rest.add_last_bus(frame_bytes, demand, ends);
+        }
+        for place in crossed.clone().rev() {
+            let goes_on = place + 1 < crossed.end;
+            rest.add_link(
+                self,
+                (path[place], goes_on),
+                (demand.wire_bytes, frame_bytes),
+            );
+        }
+        rest.delay() + forwarding
+    }
+
+    /// Of a message's last frame: as many bytes of it are held back again as of the first one.
+    fn frame_bytes(&self, demand: &FlowDemand) -> f64 {
+        Sizes::of(demand.wire_bytes, self.links.frame).last
     }
 
     /// How long the bytes take over a hop, nobody else there.
@@ -325,7 +395,7 @@ impl Delays<'_> {
             let end = shape.hop_end(from, self.links.switching, ends);
             let places = from..end;
             alone.moving += self.moving(shape, &places, path, demand, ends);
-            alone.delay += self.hop(shape, &places, path, demand.wire_bytes);
+            alone.delay += self.hop(shape, &places, path, demand, ends);
             from = end;
         }
         alone
@@ -382,6 +452,51 @@ impl Delays<'_> {
             Sharing::Credits => credits::alone::alone(self, hop, path, &demand, ends),
             _ => frames::alone::alone(self, hop, path, &demand, ends),
         }
+    }
+}
+
+/// What is left of a hop from some place on.
+///
+/// Switches hold the first byte back until they have what they need of the message. A link that is
+/// faster than one before it catches up meanwhile, so that behind the slowest link the last byte
+/// waits only where links have not done so by then.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rest {
+    /// For the first byte, and how much of that it is held back.
+    head: Time,
+    held: Time,
+    /// The last frame on the slowest link.
+    slowest: Time,
+    /// How much later than its first byte the frame's last one is at the end at least.
+    last: Time,
+}
+
+impl Rest {
+    /// A bus at the end of the way, before any link.
+    fn add_last_bus(&mut self, frame_bytes: f64, demand: &FlowDemand, ends: &Ends) {
+        let rate = ends.target.bus_rate.bytes_per_picosecond() * demand.scale;
+        self.last = moving_time(frame_bytes, rate);
+    }
+
+    /// The link before what is there.
+    fn add_link(
+        &mut self,
+        delays: &Delays<'_>,
+        (link, goes_on): (LinkId, bool),
+        (wire_bytes, frame_bytes): (f64, f64),
+    ) {
+        let (way, held) = delays.over(link, wire_bytes, goes_on);
+        let rate = delays.links.rate_of(delays.topology, link);
+        let frame = moving_time(frame_bytes, rate.bytes_per_picosecond());
+        self.head += way + held;
+        self.held += held;
+        self.slowest = self.slowest.max(frame);
+        self.last = self.last.max(frame.saturating_sub(self.held));
+    }
+
+    /// For the last byte, behind the slowest link.
+    fn delay(&self) -> Time {
+        self.head - self.slowest.saturating_sub(self.last)
     }
 }
 

@@ -20,7 +20,6 @@ mod landings;
 mod stored;
 mod transactions;
 
-use core::ops::Range;
 use std::sync::Arc;
 
 use viaduct_engine::{EventQueue, Time};
@@ -288,7 +287,7 @@ impl Network {
             }
             _ => {
                 self.another_alone(transfer);
-                self.lay_stops(shape, &(0..shape.len()), &transfer.demand);
+                self.lay_stops(shape, transfer);
             }
         }
         let whole = self.last.as_ref().map(|last| (last.alone, last.sending));
@@ -362,11 +361,12 @@ impl Network {
         }
     }
 
-    /// Puts places of the way in `path` into `stops`.
-    fn lay_stops(&mut self, shape: Shape, places: &Range<usize>, demand: &FlowDemand) {
+    /// Puts the way in `path` into `stops`.
+    fn lay_stops(&mut self, shape: Shape, transfer: &Transfer) {
         let mut stops = core::mem::take(&mut self.stops);
-        let delays = self.delays();
-        delays.stops(shape, places, &self.path, demand.wire_bytes, &mut stops);
+        let (delays, ends) = (self.delays(), self.ends(transfer.ends));
+        let message = (&transfer.demand, &ends);
+        delays.stops(shape, &(0..shape.len()), &self.path, message, &mut stops);
         self.stops = stops;
     }
 
@@ -403,7 +403,7 @@ impl Network {
         }
         let senders = 0..shape.senders();
         let sending = delays.moving(shape, &senders, way, &demand, &ends);
-        self.lay_stops(shape, &(0..shape.len()), &demand);
+        self.lay_stops(shape, transfer);
         self.last = None;
         self.pass_whole(queue, transfer, shape, (alone, sending))
     }
@@ -452,7 +452,7 @@ impl Network {
         }
         let path = &self.path_links;
         let unshared = delays.moving(shape, &places, path, &demand, &ends);
-        journey.delay = delays.hop(shape, &places, path, demand.wire_bytes);
+        journey.delay = delays.hop(shape, &places, path, &demand, &ends);
         journey.hop_end = end;
         let mut begun = Begun {
             tag: demand.tag,
@@ -500,7 +500,7 @@ impl Network {
             }
         };
         let stops = &mut self.stops;
-        delays.stops(shape, &places, &journey.path, demand.wire_bytes, stops);
+        delays.stops(shape, &places, &journey.path, (&demand, &ends), stops);
         self.last = None;
         let passing = Passing {
             stops,
@@ -703,6 +703,7 @@ impl Network {
             stops: &[Stop {
                 resource: path[0],
                 offset: Time::ZERO,
+                lag: Time::ZERO,
             }],
             senders: 1,
             demand,

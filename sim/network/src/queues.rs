@@ -38,6 +38,9 @@ const NOBODY: FlowId = FlowId(u32::MAX);
 pub(crate) struct Stop {
     pub(crate) resource: ResourceId,
     pub(crate) offset: Time,
+    /// How much later the message's last byte is served there than at the first one, nobody else
+    /// there: as much as its head, but less behind a slow link, where fast ones catch up.
+    pub(crate) lag: Time,
 }
 
 /// What is to go through some queues.
@@ -340,7 +343,9 @@ impl Queues {
             let at = passage.head_at;
             let place = &mut places[index as usize];
             place.at = at;
-            let Stop { resource, offset } = place.stop;
+            let Stop {
+                resource, offset, ..
+            } = place.stop;
             if let Some(next) = places.get(index as usize + 1) {
                 passage.head_at = at + next.stop.offset.saturating_sub(offset);
             }
@@ -400,7 +405,7 @@ impl Queues {
     /// of them when it began.
     #[inline]
     fn served_as_if_begun(&self, id: FlowId) -> Time {
-        let served = |place: &Place| place.at.saturating_sub(place.stop.offset);
+        let served = |place: &Place| place.at.saturating_sub(place.stop.lag);
         let end_min = self.passages[id.0 as usize].end_min;
         self.places_of(id)
             .iter()
@@ -411,14 +416,14 @@ impl Queues {
     /// Of one whose head has come to its last queue, or is known to: when it would have begun.
     fn head_as_if_begun(&self, id: FlowId) -> Time {
         let last = self.places_of(id).last();
-        let offset = last.map_or(Time::ZERO, |last| last.stop.offset);
-        self.passages[id.0 as usize].head_at.saturating_sub(offset)
+        let lag = last.map_or(Time::ZERO, |last| last.stop.lag);
+        self.passages[id.0 as usize].head_at.saturating_sub(lag)
     }
 
     /// What a message waited for that all its queues have served.
     pub(crate) fn waits_of(&self, id: FlowId) -> Waits {
         let places = self.places_of(id).iter();
-        let served = places.map(|it| (it.stop.resource, it.at.saturating_sub(it.stop.offset)));
+        let served = places.map(|it| (it.stop.resource, it.at.saturating_sub(it.stop.lag)));
         Waits::of_queues(self.passages[id.0 as usize].end_min, served)
     }
 
@@ -474,7 +479,7 @@ impl Queues {
                 finish: NOT_ENTERED,
             };
         }
-        let last = passing.stops.last().map_or(Time::ZERO, |it| it.offset);
+        let last = passing.stops.last().map_or(Time::ZERO, |it| it.lag);
         passage.tag = demand.tag;
         passage.is_active = true;
         passage.count = count;
@@ -698,6 +703,7 @@ impl Place {
         stop: Stop {
             resource: ResourceId(u32::MAX),
             offset: Time::ZERO,
+            lag: Time::ZERO,
         },
         bytes: 0.0,
         alone: Time::ZERO,

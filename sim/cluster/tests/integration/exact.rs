@@ -10,7 +10,7 @@ use viaduct_engine::Time;
 use viaduct_hardware::{Completion, HostModel, Rate, Switching};
 use viaduct_network::{Arrival, Sharing};
 use viaduct_topology::{
-    ChainHosts, GraphFormat, GraphRouting, HostId, Ports, Topology, parse_graph,
+    ChainHosts, EqualPaths, GraphFormat, GraphRouting, HostId, Ports, Topology, parse_graph,
 };
 
 const SIZES: [u32; 9] = [0, 1, 32, 33, 64, 4_032, 4_033, 32_768, 65_519];
@@ -243,6 +243,106 @@ fn a_faster_host_link_is_not_the_limit() {
     config.links.host_rate = Rate::from_bits_per_second(1e10);
     config.traffic.size = SizeDistribution::constant(1_250);
     assert_eq!(measured(&config), 12_650_000);
+}
+
+/// Where switches hold back what they need of each message, and links have two rates: what one
+/// alone takes by hand, at every level.
+#[test]
+fn a_fast_link_catches_up_with_what_switches_before_it_held_back() {
+    // 1,000 bytes take 2 and 8 us. Six cables and five switches take 2.65 us.
+    let (fast, slow) = (4e9, 1e9);
+    let fixed = 2_650_000;
+    // The rates of hosts and between switches, bytes that are held back, and nanoseconds of it all:
+    // of bytes that go one by one, and of a frame.
+    for (hosts, between, cut, bytes_ns, frame_ns) in [
+        // One fast link and three slow ones hold back 32 + 3 x 128 ns. The last switch does, too,
+        // but the last link, which is fast, has caught up long before the last byte comes.
+        (fast, slow, 16, 8_416, 8_416),
+        // It has not where so much is held back: 1.8 + 4 x 7.2 us, and then its own 2 us.
+        (fast, slow, 900, 32_600, 32_600),
+        // What is caught up is held back again before a slow link: 128 + 4 x 32 ns. Of a frame so
+        // much is that the fast link does not run out of it: 6 us in place of the 128 ns.
+        (slow, fast, 16, 8_256, 14_128),
+        (slow, slow, 16, 8_640, 8_640),
+    ] {
+        for (sharing, arrival) in LEVELS {
+            let mut config = chain(ideal_host());
+            (config.links.sharing, config.links.arrival) = (sharing, arrival);
+            config.links.frame.header_bytes = 0;
+            config.links.host_rate = Rate::from_bits_per_second(hosts);
+            config.links.rate = Rate::from_bits_per_second(between);
+            config.switch.cut_through_bytes = cut;
+            config.traffic.size = SizeDistribution::constant(1_000);
+            let alone = match sharing {
+                Sharing::Packets | Sharing::Credits => frame_ns,
+                _ => bytes_ns,
+            };
+            let found = measured(&config) - fixed;
+            let level = (sharing, arrival);
+            assert_eq!(found, 1_000 * alone, "{level:?} {hosts} {between} {cut}");
+        }
+    }
+}
+
+const LEVELS: [(Sharing, Arrival); 6] = [
+    (Sharing::Fluid, Arrival::Free),
+    (Sharing::MaxMin, Arrival::Free),
+    (Sharing::Queues, Arrival::Free),
+    (Sharing::Queues, Arrival::Limits),
+    (Sharing::Packets, Arrival::Free),
+    (Sharing::Credits, Arrival::Free),
+];
+
+/// What a fast link has caught up with is held back again where a slow bus takes it.
+#[test]
+fn nothing_is_caught_up_with_before_a_slow_bus() {
+    for (sharing, arrival) in &LEVELS[..4] {
+        let mut host = ideal_host();
+        host.bus.rate = Rate::from_bits_per_second(1e9);
+        let mut config = chain(host);
+        (config.links.sharing, config.links.arrival) = (*sharing, *arrival);
+        config.links.frame.header_bytes = 0;
+        config.links.host_rate = Rate::from_bits_per_second(4e9);
+        config.links.rate = Rate::from_bits_per_second(1e9);
+        config.switch.cut_through_bytes = 16;
+        config.traffic.size = SizeDistribution::constant(1_000);
+        // 8 us for the bytes, 32 + 4 x 128 ns held back, and 2.65 us of cables and switches.
+        assert_eq!(measured(&config), 8_544_000 + 2_650_000, "{sharing:?}");
+    }
+}
+
+/// Two messages share the fast link to their host: what each waits for there, it has not caught up
+/// with.
+#[test]
+fn a_message_is_there_when_its_last_queue_has_served_it() {
+    let star = "hosts a b c\na s rate=\"1 Gbit/s\"\nb s rate=\"1 Gbit/s\"\nc s rate=\"2 Gbit/s\"\n";
+    for arrival in [Arrival::Free, Arrival::Limits] {
+        let topology = parse_graph(
+            star,
+            GraphFormat::EdgeList,
+            GraphRouting::ShortestPath(EqualPaths::Single),
+        )
+        .unwrap();
+        let pairs = Pattern::Pairs(vec![(0, 2), (1, 2)]);
+        let mut config = scenario(topology, ideal_host(), pairs);
+        set_propagation(&mut config, nanoseconds(1_000));
+        (config.links.sharing, config.links.arrival) = (Sharing::Queues, arrival);
+        config.links.frame.header_bytes = 0;
+        config.switch.delay = Time::ZERO;
+        config.switch.cut_through_bytes = 16;
+        config.traffic.size = SizeDistribution::constant(1_000);
+        config.traffic.arrivals = Arrivals::Open(Interval::constant(1e8).unwrap());
+        config.run.until = nanoseconds(150_000);
+        config.traffic.stop = config.run.until;
+        let result = run(&config);
+        // Both heads go on after 16 bytes, 128 ns, each gets 1 Gbit/s, 8 us, and cables take 2 us.
+        let latencies = result.message_rows.iter().map(|row| row.latency);
+        assert_eq!(
+            Vec::from_iter(latencies),
+            [Some(nanoseconds(10_128)); 2],
+            "{arrival:?}"
+        );
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use viaduct_engine::{EventQueue, Time};
 
 use super::{Apart, Network};
-use crate::fluid::{FlowId, ResourceId};
+use crate::fluid::{FlowDemand, FlowId, ResourceId};
 use crate::hops::Shape;
 
 impl Network {
@@ -71,11 +71,17 @@ impl Network {
             links: path.len(),
             last_bus: false,
         };
+        let demand = FlowDemand {
+            wire_bytes,
+            scale: f64::INFINITY,
+            rate_max: f64::INFINITY,
+            tag: 0,
+        };
         let mut delay = Time::ZERO;
         let mut from = 0;
         while from < path.len() {
             let end = shape.hop_end(from, self.links.switching, &hosts);
-            delay += delays.hop(shape, &(from..end), path, wire_bytes);
+            delay += delays.hop(shape, &(from..end), path, &demand, &hosts);
             if from > 0 {
                 let rate = delays.slowest(&path[from..end]);
                 delay += Time::from_picoseconds((wire_bytes / rate + 0.5) as u64);

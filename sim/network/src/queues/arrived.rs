@@ -2,7 +2,8 @@
 //!
 //! Messages enter queues, and their heads go on, as in [`super`]. What differs is how fast a queue
 //! serves them. The bytes of a message come to its next queue as the one before serves them, and as
-//! much later as its head does; to its first one as its adapter gives them. Those that have come
+//! much later as its head does, or less behind a slow link, where a fast one catches up with what
+//! is held back; to its first one as its adapter gives them. Those that have come
 //! and are not served wait. A subqueue in which some wait gets a share; one in which none do passes
 //! bytes on as they come, if that is slower, and what it leaves of its share goes to the others, in
 //! equal parts. So a queue is never idle while bytes wait in it (generalised processor sharing;
@@ -116,9 +117,11 @@ struct Passage {
 #[derive(Debug)]
 struct Place {
     resource: ResourceId,
-    /// How far it is from the first one, and how far the next one is from it.
-    offset: Time,
+    /// How far the last byte is from the first queue; how far the next one is from this for the
+    /// message's head, and for bytes that are served here.
+    lag: Time,
     hop: Time,
+    bytes_hop: Time,
     /// What it has to serve.
     bytes: f64,
     is_busy: bool,
@@ -202,8 +205,8 @@ impl Arrived {
         let count = passage.places.len();
         if passage.owes_head && passage.entered == count {
             passage.owes_head = false;
-            let offset = passage.places.last().map_or(Time::ZERO, |it| it.offset);
-            let head = passage.head_at.saturating_sub(offset);
+            let lag = passage.places.last().map_or(Time::ZERO, |it| it.lag);
+            let head = passage.head_at.saturating_sub(lag);
             self.wake(queue, id, now);
             return (tag, Step::Head(head));
         }
@@ -214,7 +217,7 @@ impl Arrived {
                 return (tag, Step::Gone);
             }
         } else if passage.served == count && passage.told_min <= now {
-            let served = |place: &Place| place.at.saturating_sub(place.offset);
+            let served = |place: &Place| place.at.saturating_sub(place.lag);
             let ends = passage.places.iter().map(served);
             let at = ends.fold(passage.end_min, Time::max);
             let leaves_sender = passage.senders == count;
@@ -302,7 +305,7 @@ impl Arrived {
         let place = &mut passage.places[index];
         place.is_busy = false;
         place.at = now;
-        let end = Curve::all(now + place.hop);
+        let end = Curve::all(now + place.bytes_hop);
         let server = &mut self.servers[place.resource.0 as usize];
         server.carried += (1.0 - place.accounted) * place.bytes;
         server
@@ -390,7 +393,7 @@ impl Arrived {
             place.went.slope = slope;
             place.due = place.due_from(now);
             let change = Curve {
-                at: now + place.hop.max(late),
+                at: now + place.bytes_hop.max(late),
                 ..place.went
             };
             let is_at_once = change.at == now;
@@ -472,8 +475,9 @@ impl Arrived {
             let is_bus = stop.resource.0 >= self.first_bus;
             places.push(Place {
                 resource: stop.resource,
-                offset: stop.offset,
+                lag: stop.lag,
                 hop: next.offset.saturating_sub(stop.offset),
+                bytes_hop: next.lag.saturating_sub(stop.lag),
                 bytes: bytes_on[usize::from(is_bus)].max(BYTES_MIN),
                 ..Place::EMPTY
             });
@@ -490,7 +494,7 @@ impl Arrived {
                 first.expect(Curve::all(all));
             }
         }
-        let last = passing.stops.last().map_or(Time::ZERO, |it| it.offset);
+        let last = passing.stops.last().map_or(Time::ZERO, |it| it.lag);
         let end_min = now + passing.unshared;
         *passage = Passage {
             tag: demand.tag,
@@ -536,7 +540,7 @@ impl Arrived {
     pub(crate) fn waits_of(&self, id: FlowId) -> Waits {
         let passage = &self.passages[id.0 as usize];
         let places = passage.places.iter();
-        let served = places.map(|it| (it.resource, it.at.saturating_sub(it.offset)));
+        let served = places.map(|it| (it.resource, it.at.saturating_sub(it.lag)));
         Waits::of_queues(passage.end_min, served)
     }
 
@@ -684,8 +688,9 @@ impl Passage {
 impl Place {
     const EMPTY: Self = Self {
         resource: ResourceId(u32::MAX),
-        offset: Time::ZERO,
+        lag: Time::ZERO,
         hop: Time::ZERO,
+        bytes_hop: Time::ZERO,
         bytes: 0.0,
         is_busy: false,
         came: Curve::NOTHING,

@@ -55,6 +55,7 @@ fn plans() -> impl Strategy<Value = Vec<Plan>> {
             let stop = |(index, &queue): (usize, &u32)| Stop {
                 resource: ResourceId(queue),
                 offset: Time::from_picoseconds(index as u64 * hop * 40_000),
+                lag: Time::from_picoseconds(index as u64 * hop * 40_000),
             };
             Plan {
                 begin,
