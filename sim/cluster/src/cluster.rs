@@ -380,7 +380,7 @@ impl<P: Programs> Cluster<P> {
         let events_max = run.events_max.unwrap_or(u64::MAX);
         let messages_max = run.messages_max.unwrap_or(u64::MAX);
         let mut next_control = CONTROL_INTERVAL_EVENTS;
-        let mut limit = run.until;
+        let mut limit = self.run_until(run.until);
         loop {
             // What is left are timers of devices and windows, and nothing to wait for.
             if self.queue.pending() <= self.idle_events {
@@ -398,7 +398,7 @@ impl<P: Programs> Cluster<P> {
                     return Ended::Finished;
                 }
                 self.is_draining = true;
-                limit = Time::MAX;
+                limit = self.run_until(Time::MAX);
                 continue;
             };
             self.look_ahead();

@@ -54,6 +54,16 @@ pub fn run(
 }
 
 impl<P: Programs> Cluster<P> {
+    /// Events are to be taken until a time, which is given back. What happens in the network alone
+    /// needs none, unless somebody looks at each.
+    pub(crate) fn run_until(&mut self, until: Time) -> Time {
+        if !P::EXIST && !self.has_growing_windows() {
+            let events_max = self.config.run.events_max.unwrap_or(u64::MAX);
+            self.queue.allow_spare(until, events_max);
+        }
+        until
+    }
+
     /// What happened up to now, as a run tells it, and whether it was sound. To be asked once:
     /// tables are handed over.
     pub fn result(&mut self, ended: Ended) -> RunResult {

@@ -88,6 +88,9 @@ pub struct EventQueue<E> {
     pending: usize,
     pending_max: usize,
     fired: u64,
+    /// Until when events may be spared, and until how many have fired.
+    spare_until: Time,
+    spare_fired: u64,
 }
 
 /// Time in the upper half; sequence and slot (or zero in a lane) in the lower.
@@ -150,6 +153,8 @@ impl<E: Copy> EventQueue<E> {
             pending: 0,
             pending_max: 0,
             fired: 0,
+            spare_until: Time::ZERO,
+            spare_fired: 0,
         }
     }
 
@@ -323,6 +328,24 @@ impl<E: Copy> EventQueue<E> {
             self.now = time;
         }
         is_free
+    }
+
+    /// Allows [`EventQueue::spare`] until a time, and until so many events have fired.
+    pub const fn allow_spare(&mut self, until: Time, fired: u64) {
+        (self.spare_until, self.spare_fired) = (until, fired);
+    }
+
+    /// What would be the next event may happen without one: time moves on, and the event counts.
+    /// False if another may be first, or the caller of all this is to see each.
+    #[inline]
+    pub fn spare(&mut self, time: Time) -> bool {
+        let is_allowed = time <= self.spare_until && self.fired < self.spare_fired;
+        let is_spared = is_allowed && self.advance(time);
+        if is_spared {
+            self.fired += 1;
+            self.pending_max = self.pending_max.max(self.pending + 1);
+        }
+        is_spared
     }
 
     /// Takes the next event and moves time to it.

@@ -193,3 +193,24 @@ fn an_event_in_the_past_fires_now() {
     queue.schedule(Time::from_nanoseconds(1), 'b');
     assert_eq!(queue.pop(), Some((Time::from_nanoseconds(5), 'b')));
 }
+
+#[test]
+fn an_event_is_spared_where_nothing_else_is_first_and_it_is_allowed() {
+    let at = Time::from_nanoseconds;
+    let mut queue = EventQueue::new();
+    queue.schedule(at(5), 'a');
+    assert!(!queue.spare(at(1)), "nobody has allowed it");
+    queue.allow_spare(at(9), 2);
+    assert!(queue.spare(at(4)));
+    assert_eq!((queue.now(), queue.fired()), (at(4), 1));
+    // It counts among those that were pending at once, as it would have been.
+    assert_eq!((queue.pending(), queue.pending_max()), (1, 2));
+    assert!(!queue.spare(at(5)), "another is at that time");
+    assert!(!queue.spare(at(6)), "another is before");
+    assert_eq!(queue.pop(), Some((at(5), 'a')));
+    assert!(!queue.spare(at(6)), "two have fired");
+    queue.allow_spare(at(9), 4);
+    assert!(!queue.spare(at(10)), "that is too late");
+    assert!(queue.spare(at(9)));
+    assert_eq!((queue.now(), queue.fired()), (at(9), 3));
+}

@@ -149,17 +149,21 @@ impl Line {
         passages: &[Passage<P, KINDS>],
         place: usize,
     ) {
-        let Some(mut flow) = self.flows.remove(place) else {
+        let Some(flow) = self.flows.get_mut(place) else {
             return;
         };
         let passage = &passages[flow.first as usize];
         if passage.parts.are_sent() {
             if flow.first == flow.last {
+                self.flows.remove(place);
                 return;
             }
             flow.first = passage.behind;
         }
-        self.flows.push_back(flow);
+        let is_last = place + 1 == self.flows.len();
+        if !is_last && let Some(flow) = self.flows.remove(place) {
+            self.flows.push_back(flow);
+        }
     }
 
     /// The line may be served again from a time on.

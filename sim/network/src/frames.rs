@@ -13,6 +13,7 @@
 //! asks, and at the end of each window. One event of the caller's ends a window; three, or four of
 //! a message: that its sender is done, that its head is there, that its last byte is.
 
+mod active;
 pub(crate) mod alone;
 mod cable;
 mod calendar;
@@ -31,17 +32,17 @@ mod replies;
 mod spread;
 mod trim;
 mod waiting;
+mod window;
 
 #[cfg(test)]
 mod tests;
 
-use core::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use viaduct_engine::{EventId, EventQueue, Time};
 use viaduct_topology::{LinkClass, LinkId, Topology};
 
+use self::active::Active;
 use self::alone::{Forwarding, Sizes, Span, full_bytes, picoseconds};
 use self::cable::{Cable, Cables};
 use self::calendar::{Arrival, Calendar, Kind};
@@ -68,6 +69,7 @@ use crate::spread::Spread;
 
 /// The event that ends a window: no message has this number.
 const WINDOW: FlowId = FlowId(u32::MAX - 1);
+
 /// All queues and adapters, and the messages on their way.
 #[derive(Debug)]
 pub(crate) struct Frames {
@@ -96,7 +98,7 @@ pub(crate) struct Frames {
     /// The windows of flows, if senders keep such.
     windows: Option<Box<Windows>>,
     /// Adapters that send, each once, by a time before which it does nothing; and those times.
-    active: BinaryHeap<Reverse<(u64, u32)>>,
+    active: Active,
     active_from: Vec<u64>,
     /// Puts in order what comes in a window.
     inboxes: Inboxes,
@@ -179,7 +181,7 @@ impl Frames {
                 .has_windows()
                 .then(|| Box::new(Windows::of(links.frame, links.buffers.may_trim()))),
             senders: Senders::of(&links.buffers),
-            active: BinaryHeap::new(),
+            active: Active::default(),
             active_from: vec![NEVER; hosts as usize],
             window_event: EventId::NONE,
             window_end: NEVER,
@@ -275,7 +277,7 @@ impl Frames {
     /// An adapter sends from a time on.
     fn activate(&mut self, host: u32, time: u64) {
         self.active_from[host as usize] = time;
-        self.active.push(Reverse((time, host)));
+        self.active.push(time, host);
     }
 
     /// The event of a number: a message's tag, and what has come of it. After [`Step::Served`]
@@ -417,96 +419,6 @@ impl Frames {
         now + least.max(1)
     }
 
-    /// A window of the hosts is over: what their adapters have sent in it is on its way, and the
-    /// queues of the next window are worked out.
-    fn end_window<E: Copy + From<FlowId>>(&mut self, queue: &mut EventQueue<E>) {
-        let now = queue.now().picoseconds();
-        self.window_event = EventId::NONE;
-        self.window_end = NEVER;
-        while self.advance_due(now) {}
-        let window = self.calendar.window(now);
-        let mut bucket = self.calendar.take(window);
-        if self.spread.as_ref().is_some_and(|it| it.looks_ahead()) {
-            for arrival in &mut bucket {
-                self.choose_detour(arrival, now);
-            }
-        }
-        if self.ordered.is_some() {
-            let end = self.calendar.begin(window + 1);
-            self.work_out(&bucket, end.picoseconds());
-            self.look_for_deadlock(now, window);
-        } else if self.spread.as_ref().is_some_and(|it| it.is_by_queue()) {
-            self.serve_by_queue(&bucket);
-        } else {
-            self.serve_all(&bucket);
-        }
-        self.calendar.keep(bucket);
-        let wake = self.active.peek().map(|&Reverse((wake, _))| wake);
-        let of_adapters = wake.map(|wake| self.calendar.window(wake) + 1);
-        let next = [of_adapters, self.calendar.first()]
-            .into_iter()
-            .flatten()
-            .min();
-        if let Some(next) = next {
-            self.end_window_by(queue, next.max(window + 1));
-        }
-        // Which queue was worked out first is nobody's business.
-        self.notices.sort_unstable();
-        self.tell(queue);
-    }
-
-    /// Works out what adapters have done before `now` that had something to do; whether there were
-    /// any.
-    fn advance_due(&mut self, now: u64) -> bool {
-        let mut due = core::mem::take(&mut self.due);
-        while let Some(&Reverse((wake, host))) = self.active.peek()
-            && wake < now
-        {
-            self.active.pop();
-            due.push((wake, host));
-        }
-        for (turn, &(wake, host)) in due.iter().enumerate() {
-            self.look_ahead_of_adapters(&due[turn..]);
-            if self.active_from[host as usize] != wake {
-                // It was found to have something to do before.
-                continue;
-            }
-            self.advance(host, now);
-            let wake = self.wake_of(host);
-            self.active_from[host as usize] = wake;
-            if wake != NEVER {
-                self.active.push(Reverse((wake, host)));
-            }
-        }
-        let had_any = !due.is_empty();
-        due.clear();
-        self.due = due;
-        had_any
-    }
-
-    /// What comes to queues in a window, each by itself.
-    fn serve_all(&mut self, bucket: &[Arrival]) {
-        let order = self.inboxes.order(bucket);
-        self.look_at_first(bucket, &order);
-        for (turn, place) in order.iter().enumerate() {
-            self.look_ahead(bucket, &order[turn..]);
-            self.serve(&bucket[*place as usize]);
-        }
-        self.inboxes.give_back(order);
-    }
-
-    /// A window is to end when this one begins, or before.
-    fn end_window_by<E: Copy + From<FlowId>>(&mut self, queue: &mut EventQueue<E>, window: u64) {
-        if window >= self.window_end {
-            return;
-        }
-        self.window_end = window;
-        let begin = self.calendar.begin(window);
-        if !queue.reschedule(self.window_event, begin) {
-            self.window_event = queue.schedule(begin, E::from(WINDOW));
-        }
-    }
-
     /// Schedules what has been found out.
     fn tell<E: Copy + From<FlowId>>(&mut self, queue: &mut EventQueue<E>) {
         let now = queue.now();
@@ -539,14 +451,9 @@ impl Frames {
         let passage = &self.passages[it.passage as usize];
         #[cfg(test)]
         self.log.push((passage.tag, it.link, start));
-        let cable = &self.cables[it.link];
         if let Some((next, route, kind)) = self.next_of(passage, it, kind) {
-            let bytes = passage.parts.bytes(kind);
-            let cut = cable.cut(bytes, self.forwarding);
-            let next_service = self.cables[next].service(bytes);
-            let wait = self.forwarding.wait(cut, service, next_service);
-            let lead = cable.propagation + cable.switch + wait;
-            let time = start + lead.max(1);
+            let size = (passage.parts.bytes(kind), service);
+            let time = start + self.cables.lead([it.link, next], size, self.forwarding);
             if self.followed.is_some() {
                 self.follow_crossing(it, kind, (start, service), time);
             }
@@ -560,7 +467,8 @@ impl Frames {
             });
             return;
         }
-        self.arrive(it, kind, start + cable.propagation, service);
+        let head = start + self.cables[it.link].propagation;
+        self.arrive(it, kind, head, service);
     }
 
     /// A frame's first byte comes to its target, the rest as fast as the last link brings it.
@@ -880,6 +788,7 @@ impl Frames {
             + adapters
             + self.passages.state_bytes()
             + self.calendar.state_bytes()
+            + self.active.state_bytes()
             + self.limits.as_ref().map_or(0, |it| it.state_bytes())
             + self.ordered.as_ref().map_or(0, |it| it.state_bytes())
             + self.pauses.as_ref().map_or(0, |it| it.state_bytes())

@@ -32,6 +32,23 @@ impl Cables {
         }
     }
 
+    /// From the start of a frame on a link, which it keeps busy for some time, to its entering the
+    /// queue of the next one.
+    #[inline]
+    pub(super) fn lead(
+        &self,
+        [link, next]: [u32; 2],
+        (bytes, service): (f64, u64),
+        forwarding: Forwarding,
+    ) -> u64 {
+        let kind = self.kind_of[link as usize];
+        let cable = &self.kinds[kind as usize];
+        if kind == self.kind_of[next as usize] && bytes == cable.full_bytes {
+            return cable.full_lead;
+        }
+        cable.lead(bytes, (service, self[next].service(bytes)), forwarding)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Cable> {
         let kinds = self.kind_of.iter();
         kinds.map(|kind| &self.kinds[*kind as usize])
@@ -64,6 +81,8 @@ pub(super) struct Cable {
     full_bytes: f64,
     full: u64,
     full_cut: u64,
+    /// From the start of one to its entering the next queue, where the link behind that is alike.
+    full_lead: u64,
 }
 
 impl Cable {
@@ -73,14 +92,24 @@ impl Cable {
         full_bytes: f64,
         forwarding: Forwarding,
     ) -> Self {
-        Self {
+        let mut cable = Self {
             rate,
             propagation: propagation.picoseconds(),
             switch: switch.picoseconds(),
             full_bytes,
             full: picoseconds(full_bytes, rate),
             full_cut: forwarding.cut(full_bytes, rate),
-        }
+            full_lead: 0,
+        };
+        cable.full_lead = cable.lead(full_bytes, (cable.full, cable.full), forwarding);
+        cable
+    }
+
+    /// From the start of a frame, which keeps this link busy for some time and the next one for
+    /// another, to its entering the queue of that. No cable is crossed in no time at all.
+    fn lead(&self, bytes: f64, (service, next): (u64, u64), forwarding: Forwarding) -> u64 {
+        let wait = forwarding.wait(self.cut(bytes, forwarding), service, next);
+        (self.propagation + self.switch + wait).max(1)
     }
 
     /// For how long a frame keeps the link busy.

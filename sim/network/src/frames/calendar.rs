@@ -146,7 +146,8 @@ pub(super) struct Calendar {
     width: u64,
     /// Windows before this one are done.
     next: u64,
-    ring: Vec<Vec<Arrival>>,
+    next_begin: u64,
+    ring: Box<[Vec<Arrival>; RING as usize]>,
     far: BTreeMap<u64, Vec<Arrival>>,
     /// Emptied lists, to be filled again.
     spare: Vec<Vec<Arrival>>,
@@ -158,7 +159,8 @@ impl Calendar {
         Self {
             width,
             next: 0,
-            ring: (0..RING).map(|_| Vec::new()).collect(),
+            next_begin: 0,
+            ring: Box::new([const { Vec::new() }; RING as usize]),
             far: BTreeMap::new(),
             spare: Vec::new(),
             count: 0,
@@ -176,6 +178,17 @@ impl Calendar {
         time / self.width
     }
 
+    /// The same of a time that is no earlier than the windows that are not done: mostly soon, so
+    /// that short numbers are divided.
+    #[inline]
+    fn window_ahead(&self, time: u64) -> u64 {
+        let ahead = time.saturating_sub(self.next_begin);
+        match (u32::try_from(ahead), u32::try_from(self.width)) {
+            (Ok(ahead), Ok(width)) => self.next + u64::from(ahead / width),
+            _ => self.window(time),
+        }
+    }
+
     /// When a window begins.
     #[inline]
     pub(super) fn begin(&self, window: u64) -> Time {
@@ -184,7 +197,7 @@ impl Calendar {
 
     #[inline]
     pub(super) fn push(&mut self, arrival: Arrival) {
-        let window = self.window(arrival.time);
+        let window = self.window_ahead(arrival.time);
         debug_assert!(window >= self.next, "{} is next: {arrival:?}", self.next);
         self.count += 1;
         let list = if window < self.next + RING {
@@ -205,7 +218,10 @@ impl Calendar {
     /// All that comes in a window, that of one link in order; windows before it hold nothing any
     /// more.
     pub(super) fn take(&mut self, window: u64) -> Vec<Arrival> {
-        self.next = self.next.max(window + 1);
+        if window >= self.next {
+            self.next = window + 1;
+            self.next_begin = self.begin(window + 1).picoseconds();
+        }
         let mut list = core::mem::take(&mut self.ring[(window % RING) as usize]);
         if let Some(mut far) = self.far.remove(&window) {
             // It was known earlier.
@@ -241,7 +257,7 @@ impl Calendar {
     pub(super) fn state_bytes(&self) -> usize {
         let lists = self.ring.iter().chain(self.far.values()).chain(&self.spare);
         let held: usize = lists.map(Vec::capacity).sum();
-        held * size_of::<Arrival>() + self.ring.capacity() * size_of::<Vec<Arrival>>()
+        held * size_of::<Arrival>() + self.ring.len() * size_of::<Vec<Arrival>>()
     }
 }
 

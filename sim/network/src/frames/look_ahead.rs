@@ -10,24 +10,30 @@ const FAR: usize = 12;
 const NEAR: usize = 6;
 
 impl Frames {
-    /// Before the first of the frames that come in a window, by their places in their order.
-    pub(super) fn look_at_first(&self, bucket: &[Arrival], order: &[u32]) {
-        for place in order.iter().take(FAR) {
-            self.look_at_arrival(&bucket[*place as usize]);
+    /// Before the first of the frames that come in a window, by their turns.
+    #[inline(always)]
+    pub(super) fn look_at_first<'a>(&self, count: usize, arrival: impl Fn(usize) -> &'a Arrival) {
+        for turn in 0..count.min(FAR) {
+            self.look_at_arrival(arrival(turn));
         }
-        for place in order.iter().take(NEAR) {
-            self.look_behind_arrival(&bucket[*place as usize]);
+        for turn in 0..count.min(NEAR) {
+            self.look_behind_arrival(arrival(turn));
         }
     }
 
     /// Before each of them.
     #[inline(always)]
-    pub(super) fn look_ahead(&self, bucket: &[Arrival], order: &[u32]) {
-        if let Some(place) = order.get(FAR) {
-            self.look_at_arrival(&bucket[*place as usize]);
+    pub(super) fn look_ahead<'a>(
+        &self,
+        count: usize,
+        turn: usize,
+        arrival: impl Fn(usize) -> &'a Arrival,
+    ) {
+        if turn + FAR < count {
+            self.look_at_arrival(arrival(turn + FAR));
         }
-        if let Some(place) = order.get(NEAR) {
-            self.look_behind_arrival(&bucket[*place as usize]);
+        if turn + NEAR < count {
+            self.look_behind_arrival(arrival(turn + NEAR));
         }
     }
 

@@ -10,7 +10,9 @@ pub(super) struct Output {
     free_at: u64,
     /// Bytes of all that has come.
     carried: f64,
-    /// When the frames that are here leave, and the bytes of each.
+    /// Bytes of the frame that came last, until somebody finds that it is gone.
+    last: u32,
+    /// When the frames that came before it and are here leave, and the bytes of each.
     leaving: VecDeque<(u64, u32)>,
     /// Bytes of all these, when somebody last looked, and the most that there were in this window
     /// of the time series and in those before.
@@ -26,6 +28,7 @@ impl Output {
         Self {
             free_at: 0,
             carried: 0.0,
+            last: 0,
             leaving: VecDeque::new(),
             held: 0,
             held_max: 0,
@@ -49,6 +52,9 @@ impl Output {
             self.leaving.pop_front();
             self.held -= u64::from(bytes);
         }
+        if self.free_at <= time {
+            self.held -= u64::from(core::mem::take(&mut self.last));
+        }
         self.held
     }
 
@@ -63,14 +69,23 @@ impl Output {
     /// A frame of some bytes, and that takes some, comes at a time: when it begins on the link.
     #[inline]
     pub(super) fn take(&mut self, time: u64, service: u64, (bytes, held): (f64, u32)) -> u64 {
-        self.held_at(time);
         let start = self.start(time);
+        if start == time {
+            // Nobody is here: mostly nothing more need be looked at.
+            if !self.leaving.is_empty() {
+                self.leaving.clear();
+            }
+            self.held = 0;
+        } else {
+            self.held_at(time);
+            self.leaving.push_back((self.free_at, self.last));
+        }
         self.free_at = start + service;
         self.carried += bytes;
-        self.leaving.push_back((self.free_at, held));
+        self.last = held;
         self.held += u64::from(held);
         self.held_max = self.held_max.max(self.held);
-        self.frames_max = self.frames_max.max(self.leaving.len() as u32);
+        self.frames_max = self.frames_max.max(self.leaving.len() as u32 + 1);
         start
     }
 

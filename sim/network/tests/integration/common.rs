@@ -149,23 +149,31 @@ pub(crate) fn carry_or_lose(
     network: &mut Network,
     transfers: &[(u64, Transfer)],
 ) -> (Vec<(Time, Time)>, Vec<Option<QueueLoss>>) {
+    carry_with(&mut EventQueue::new(), network, transfers)
+}
+
+/// The same by a queue of the caller's.
+pub(crate) fn carry_with(
+    queue: &mut EventQueue<Event>,
+    network: &mut Network,
+    transfers: &[(u64, Transfer)],
+) -> (Vec<(Time, Time)>, Vec<Option<QueueLoss>>) {
     let mut losses = vec![None; transfers.len()];
-    let mut queue = EventQueue::new();
     let mut there = vec![(Time::MAX, Time::MAX); transfers.len()];
     let mut delays = vec![Time::ZERO; transfers.len()];
     for (place, (time, _)) in transfers.iter().enumerate() {
         queue.schedule(Time::from_picoseconds(*time), Event::Begins(place));
     }
     loop {
-        network.settle(&mut queue);
+        network.settle(queue);
         let Some((now, event)) = queue.pop() else {
             return (there, losses);
         };
         let begun = match event {
-            Event::Begins(place) => Some(network.begin(&mut queue, &transfers[place].1)),
-            Event::Forwarded(journey) => network.forward(&mut queue, journey),
+            Event::Begins(place) => Some(network.begin(queue, &transfers[place].1)),
+            Event::Forwarded(journey) => network.forward(queue, journey),
             Event::FlowEnds(flow) => {
-                let Some(moved) = network.end(&mut queue, flow) else {
+                let Some(moved) = network.end(queue, flow) else {
                     continue;
                 };
                 let tag = moved.tag as usize;
@@ -179,7 +187,7 @@ pub(crate) fn carry_or_lose(
                     }
                 }
                 let behind = moved.behind;
-                behind.map(|journey| network.forward(&mut queue, journey).unwrap())
+                behind.map(|journey| network.forward(queue, journey).unwrap())
             }
         };
         if let Some(begun) = begun {

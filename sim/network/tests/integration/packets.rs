@@ -4,11 +4,15 @@
 //! switches, and the other host's link: each hop costs 7 ns of cable and 50 ns of switch before a
 //! frame is in the next queue. A byte takes 1 ns.
 
-use viaduct_engine::{Stream, StreamKey, Time};
+use viaduct_engine::{EventQueue, Stream, StreamKey, Time};
 use viaduct_network::hops::End;
-use viaduct_network::{Frame, Network, Rate, Sharing, Switching, Transfer};
+use viaduct_network::{
+    Buffers, Frame, Network, Rate, SharedMemory, Sharing, Switching, Transfer, WhenFull,
+};
 
-use crate::common::{BYTE, NO_BUSES, PROPAGATION, SWITCH, carry, framed, transfer};
+use crate::common::{
+    BYTE, NO_BUSES, PROPAGATION, SWITCH, carry, carry_with, framed, limited, transfer,
+};
 
 const HOP: u64 = PROPAGATION + SWITCH;
 
@@ -144,4 +148,59 @@ fn links_behind_the_first_one_that_it_alone_feeds_add_no_waiting() {
     let one = waits(1);
     assert!(one.iter().filter(|wait| **wait > 0).count() > 5_000);
     assert_eq!(waits(3), one);
+}
+
+#[test]
+fn windows_without_events_of_their_own_change_nothing() {
+    let mut stream = Stream::new(StreamKey {
+        seed: 3,
+        purpose: 99,
+        entity: 0,
+    });
+    let mut now = 0;
+    let transfers: Vec<(u64, Transfer)> = (0..2_000)
+        .map(|tag| {
+            let ends = [(0, 3), (1, 3), (3, 0), (2, 1)][stream.below(4) as usize];
+            let bytes = 1 + stream.below(6_000) as u32;
+            now += stream.below(4_000) * BYTE;
+            (now, transfer(ends, bytes, tag))
+        })
+        .collect();
+    let holds = |full| Buffers {
+        bytes_max: Some(20_000),
+        full,
+        ..Buffers::default()
+    };
+    let shared = Buffers {
+        shared: Some(SharedMemory {
+            bytes: 30_000,
+            alpha: 1.0,
+        }),
+        ..Buffers::default()
+    };
+    let pause = WhenFull::Pause {
+        headroom_bytes: None,
+    };
+    type Build<'a> = (&'a str, Box<dyn Fn() -> Network>);
+    let networks: [Build<'_>; 4] = [
+        (
+            "framed",
+            Box::new(|| network(Switching::CutThrough, NO_BUSES, 1_000, 40)),
+        ),
+        (
+            "lost",
+            Box::new(move || limited(4, holds(WhenFull::Drop), 1)),
+        ),
+        ("shared", Box::new(move || limited(4, shared, 1))),
+        ("paused", Box::new(move || limited(4, holds(pause), 1))),
+    ];
+    for (name, build) in networks {
+        let [all, spared] = [0, u64::MAX].map(|events| {
+            let mut queue = EventQueue::new();
+            queue.allow_spare(Time::MAX, events);
+            let told = carry_with(&mut queue, &mut build(), &transfers);
+            (told, queue.fired(), queue.pending_max())
+        });
+        assert!(all == spared, "{name}");
+    }
 }
