@@ -122,6 +122,14 @@ def test_the_critical_path_is_told() -> None:
     assert path["makespan_ps"] / 1e6 == result.application["makespan_us"]
 
 
+def test_a_request_is_explained() -> None:
+    result = net().run(traffic=via.collective("all-reduce", bytes="4 KiB"))
+    slowest = result.why().document
+    assert slowest["latency_ps"] / 1e6 == pytest.approx(result.latency_us.max)
+    assert sum(stage["time_ps"] for stage in slowest["stages"]) == slowest["latency_ps"]
+    assert result.why(slowest["message"]["message"]).document["stages"] == slowest["stages"]
+
+
 def test_what_interfaces_cannot_do_is_refused_as_the_command_refuses_it(tmp_path: Path) -> None:
     collective = via.collective("all-reduce", bytes="4 KiB")
     for key, value, words in [
@@ -147,5 +155,3 @@ def test_what_interfaces_cannot_do_is_refused_as_the_command_refuses_it(tmp_path
         assert out.returncode == 1 and words in out.stderr
     with pytest.raises(via.ScenarioError, match="interfaces with endpoints have no VIs"):
         net().run(traffic=via.Traffic(size="1 KiB", rate=100, to=via.uniform()), until="1 ms")
-    with pytest.raises(via.RunError, match="tell of no single message\nhelp: `critical_path` says"):
-        net().run(traffic=collective).why()

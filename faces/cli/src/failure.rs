@@ -58,16 +58,9 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// A study that cannot be run, or not so that it tells what is asked.
+    /// A study that cannot be run.
     pub(crate) fn of_run(study: &str, error: &RunError) -> Self {
-        match error {
-            RunError::NoMessages => Self::new(
-                error.to_string(),
-                "`viaduct why --critical-path` says what their ranks waited for, and with `--trace \
-                 FILE` writes it as a time line",
-            ),
-            error => Self::plain(format_args!("{study} cannot be run: {error}")),
-        }
+        Self::plain(format_args!("{study} cannot be run: {error}"))
     }
 
     /// A failure with advice.

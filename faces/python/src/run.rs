@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
-use viaduct_cluster::RunError;
 use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::result::RunResult;
 use viaduct_cluster::why::{Choice, WhyError, critical_path, explain};
@@ -222,10 +221,6 @@ pub(crate) fn refused(error: WhyError) -> PyErr {
         WhyError::NoApplication => errors::run(
             error,
             Some("run a collective or a GOAL file; `why` explains one message"),
-        ),
-        WhyError::Run(RunError::NoMessages) => errors::run(
-            error,
-            Some("`critical_path` says what their ranks waited for"),
         ),
         _ => errors::run(error, None),
     }

@@ -113,7 +113,10 @@ impl Accounting {
             }
         }
         if let Some(chooser) = &mut self.chooser {
-            chooser.delivered(message, latency, message.stages, is_measured);
+            chooser.delivered(
+                &message.record(latency, message.stages, chooser.processes),
+                is_measured,
+            );
         }
     }
 
@@ -133,7 +136,10 @@ impl Accounting {
             for (stage, span) in spans {
                 stages[stage as usize] = span.picoseconds();
             }
-            chooser.delivered(message, latency, stages, is_measured);
+            chooser.delivered(
+                &message.record(latency, stages, chooser.processes),
+                is_measured,
+            );
         }
     }
 
@@ -205,7 +211,8 @@ impl Accounting {
         entry.0 += 1;
         self.sample(message, hosts, None, queued);
         if let Some(chooser) = &mut self.chooser {
-            chooser.dropped(message, cause, now);
+            let name = message.name(chooser.processes);
+            chooser.dropped((name, message.posted), cause, now);
         }
     }
 

@@ -215,7 +215,7 @@ impl<P: Programs> Cluster<P> {
     /// [`RunError`] if the configuration cannot be run.
     pub fn with_programs(config: Arc<ClusterConfig>, programs: P) -> Result<Self, RunError> {
         if config.interfaces.is_some() {
-            return Err(RunError::NoMessages);
+            return Err(RunError::NoAdapters);
         }
         let topology = &*config.topology;
         // A place for each adapter, and a process's port at each.

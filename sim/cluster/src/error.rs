@@ -96,9 +96,9 @@ pub enum RunError {
         "interfaces with endpoints carry out graphs of operations: collectives, programs, traces"
     )]
     NoGraph,
-    /// What is asked of the messages of adapters, of interfaces with endpoints.
-    #[error("interfaces with endpoints tell of no single message")]
-    NoMessages,
+    /// What only adapters do, asked of interfaces with endpoints.
+    #[error("hosts whose interfaces have endpoints have no adapters for this")]
+    NoAdapters,
     /// Interfaces of another kind cannot do what is asked.
     #[error("{0}")]
     Interfaces(String),

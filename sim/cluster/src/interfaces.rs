@@ -16,12 +16,13 @@ use viaduct_topology::LinkId;
 use crate::cluster::Progress;
 use crate::config::ClusterConfig;
 use crate::error::RunError;
-use crate::operations::{Causes, Moments, Operations};
+use crate::operations::{Moments, Operations};
 use crate::result::{
     Ended, InterfaceCounts, Latency, LinkRow, MessageCounts, QueueDepth, ResourceUse, RunResult,
     SteadyState,
 };
 use crate::run::{classes, stage_shares};
+pub use crate::why::{AloneParts, Journey, Request};
 
 /// Whoever carries out graphs of operations on hosts of another kind.
 pub trait Interfaces: fmt::Debug + Send + Sync {
@@ -188,11 +189,11 @@ impl MessageTimes {
     }
 }
 
-/// Carries out the operations of a configuration, with causes if the critical path is asked for.
+/// Carries out the operations of a configuration, which `keep` has keep what is asked for.
 pub(crate) fn run(
     interfaces: &dyn Interfaces,
     config: &ClusterConfig,
-    causes: Option<Causes>,
+    keep: impl FnOnce(&mut Operations),
     control: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(Box<Operations>, RunResult), RunError> {
     let checked = interfaces.check(config);
@@ -200,7 +201,7 @@ pub(crate) fn run(
     let Some(mut operations) = Operations::of(config) else {
         return Err(RunError::NoGraph);
     };
-    operations.causes = causes;
+    keep(&mut operations);
     let (operations, carried) = interfaces.carry_out(config, operations, control)?;
     let result = result(config, &operations, carried);
     Ok((operations, result))

@@ -14,10 +14,9 @@ use viaduct_topology::{HostId, LinkId};
 use crate::cluster::{Cluster, Progress};
 use crate::config::ClusterConfig;
 use crate::error::RunError;
-use crate::message::Message;
 use crate::programs::Programs;
 use crate::trace::{FlowName, Observer, Span, places_within};
-use crate::why::{Choice, Chooser, MessageName, Work};
+use crate::why::{self, Choice, Chooser, MessageName, Work};
 use viaduct_hardware::STAGES;
 use viaduct_network::QueueWindow;
 use viaduct_network::fluid::FlowId;
@@ -58,6 +57,21 @@ pub struct Recording {
     pub events: u64,
     /// Whether the caller stopped it.
     pub is_interrupted: bool,
+}
+
+impl Recording {
+    /// Of no message.
+    pub(crate) const NOTHING: Self = Self {
+        messages: Vec::new(),
+        uses: Vec::new(),
+        device_transfers: Vec::new(),
+        queues: Vec::new(),
+        queues_from: Time::ZERO,
+        queue_window: Time::ZERO,
+        under_way: 0,
+        events: 0,
+        is_interrupted: false,
+    };
 }
 
 /// One message from its post to its end.
@@ -127,10 +141,8 @@ pub fn record(
     selection: Selection,
     control: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Recording, RunError> {
-    let mut cluster = Cluster::new(config)?;
-    let is_complete = cluster.record(selection);
     let mut is_interrupted = false;
-    cluster.run(&mut |progress| {
+    let mut control = |is_complete: &AtomicBool, progress| {
         // Relaxed: one thread.
         if is_complete.load(Ordering::Relaxed) {
             return ControlFlow::Break(());
@@ -138,10 +150,19 @@ pub fn record(
         let flow = control(progress);
         is_interrupted |= flow.is_break();
         flow
-    });
+    };
+    let recording = match &config.interfaces {
+        Some(interfaces) => why::record(&**interfaces, config, selection, &mut control)?,
+        None => {
+            let mut cluster = Cluster::new(config)?;
+            let is_complete = cluster.record(selection);
+            cluster.run(&mut |progress| control(&is_complete, progress));
+            cluster.recorded()
+        }
+    };
     Ok(Recording {
         is_interrupted,
-        ..cluster.recorded()
+        ..recording
     })
 }
 
@@ -154,13 +175,7 @@ impl<P: Programs> Cluster<P> {
         let processes = self.config.hosts.processes;
         chooser.sample = Some(Sample::new(selection, processes, Arc::clone(&is_complete)));
         self.accounting.chooser = Some(Box::new(chooser));
-        self.observer = Some(Observer::Recorder(Box::new(Recorder {
-            selection,
-            first: None,
-            uses: Vec::new(),
-            devices: BTreeMap::new(),
-            device_transfers: Vec::new(),
-        })));
+        self.observer = Some(Observer::Recorder(Box::new(Recorder::new(selection))));
         is_complete
     }
 
@@ -189,9 +204,7 @@ impl<P: Programs> Cluster<P> {
         self.follow_to_the_end();
         let sample = self.accounting.chooser.take();
         let sample = sample.and_then(|chooser| chooser.sample);
-        let (mut messages, wished) =
-            sample.map_or((Vec::new(), 0), |sample| (sample.messages, sample.wished));
-        messages.sort_by_key(|message| message.message.number);
+        let (messages, under_way) = sample.map_or((Vec::new(), 0), Sample::into_messages);
         let ended: BTreeSet<u64> = messages.iter().map(|known| known.message.number).collect();
         let (mut uses, device_transfers) = match self.observer.take() {
             Some(Observer::Recorder(recorder)) => (recorder.uses, recorder.device_transfers),
@@ -203,7 +216,7 @@ impl<P: Programs> Cluster<P> {
             queues,
             queues_from,
             queue_window,
-            under_way: wished.saturating_sub(messages.len() as u64),
+            under_way,
             messages,
             uses,
             device_transfers,
@@ -248,7 +261,7 @@ struct Met {
 }
 
 impl Sample {
-    fn new(selection: Selection, processes: u32, is_complete: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(selection: Selection, processes: u32, is_complete: Arc<AtomicBool>) -> Self {
         Self {
             selection,
             processes,
@@ -284,34 +297,26 @@ impl Sample {
         met.is_some_and(|met| met.under_way > 0 || met.ended > begin)
     }
 
-    pub(crate) fn delivered(&mut self, message: &Message, latency: Time, stages: [u64; STAGES]) {
-        self.ended(message, message.posted + latency, Some(stages), None);
-    }
-
-    pub(crate) fn dropped(&mut self, message: &Message, cause: &'static str, now: Time) {
-        self.ended(message, now, None, Some(cause));
-    }
-
-    fn ended(
+    /// A message that was posted at a time has ended: its stages, or why it was lost.
+    pub(crate) fn ended(
         &mut self,
-        message: &Message,
+        (message, posted): (MessageName, Time),
         ended: Time,
         stages: Option<[u64; STAGES]>,
         dropped: Option<&'static str>,
     ) {
-        if !self.selection.has(self.first, message.number) {
+        if message.is_around || !self.selection.has(self.first, message.number) {
             return;
         }
-        let name = message.name(self.processes);
-        let (source, target) = name.hosts(self.processes);
+        let (source, target) = message.hosts(self.processes);
         for host in [source, target] {
             let met = self.met.entry(host).or_default();
             met.under_way = met.under_way.saturating_sub(1);
             met.ended = met.ended.max(ended);
         }
         self.messages.push(RecordedMessage {
-            message: name,
-            posted: message.posted,
+            message,
+            posted,
             ended,
             stages,
             dropped,
@@ -319,6 +324,13 @@ impl Sample {
         if self.messages.len() as u64 == self.selection.count {
             self.is_complete.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Those that have ended, in the order of their numbers, and how many have not.
+    pub(crate) fn into_messages(mut self) -> (Vec<RecordedMessage>, u64) {
+        self.messages.sort_by_key(|message| message.message.number);
+        let under_way = self.wished.saturating_sub(self.messages.len() as u64);
+        (self.messages, under_way)
     }
 }
 
@@ -334,8 +346,23 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
+    pub(crate) const fn new(selection: Selection) -> Self {
+        Self {
+            selection,
+            first: None,
+            uses: Vec::new(),
+            devices: BTreeMap::new(),
+            device_transfers: Vec::new(),
+        }
+    }
+
+    /// What the messages asked for have used.
+    pub(crate) fn into_uses(self) -> Vec<RecordedUse> {
+        self.uses
+    }
+
     /// Whether a message is asked for: those around programs never are.
-    fn has(&self, message: MessageName) -> bool {
+    pub(crate) fn has(&self, message: MessageName) -> bool {
         !message.is_around && self.selection.has(self.first, message.number)
     }
 

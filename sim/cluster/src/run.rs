@@ -45,7 +45,7 @@ pub fn run(
     control: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<RunResult, RunError> {
     if let Some(interfaces) = &config.interfaces {
-        let (_, result) = interfaces::run(&**interfaces, config, None, control)?;
+        let (_, result) = interfaces::run(&**interfaces, config, |_| {}, control)?;
         return Ok(result);
     }
     let mut cluster = Cluster::new(config)?;

@@ -9,6 +9,7 @@
 mod account;
 mod choose;
 mod critical_path;
+mod requests;
 mod sharing;
 
 use core::ops::ControlFlow;
@@ -19,11 +20,13 @@ use viaduct_topology::{HostId, LinkId};
 
 pub(crate) use self::choose::{Candidate, Chooser, Record};
 pub use self::critical_path::{CriticalPath, Doing, Step, critical_path};
+pub use self::requests::{AloneParts, Journey, Request};
+pub(crate) use self::requests::{Requests, record};
 use crate::cluster::{Cluster, Progress};
 use crate::config::ClusterConfig;
 use crate::error::RunError;
 use crate::programs::Programs;
-use crate::result::Ended;
+use crate::result::{Ended, RunResult};
 use crate::trace::{Follower, Observer};
 use crate::workload::MessageOperation;
 use viaduct_hardware::Stage;
@@ -360,13 +363,7 @@ impl Explaining {
             _ => None,
         };
         let result = cluster.result(ended);
-        let facts = Facts {
-            posted: result.messages.posted,
-            events: result.events,
-            digest: result.digest,
-            ended,
-            violations: result.violations,
-        };
+        let facts = Facts::of(result);
         if let Some(first) = self.first.take() {
             return first
                 .explain(&cluster.config, facts, chooser, follower)
@@ -420,10 +417,7 @@ impl FirstRun {
         chooser: Chooser,
         follower: Option<Follower>,
     ) -> Result<Explanation, WhyError> {
-        if facts.digest != self.facts.digest {
-            let violation = "two runs of one configuration gave different results";
-            facts.violations.push(violation.to_owned());
-        }
+        facts.must_equal(&self.facts);
         let (Some(record), Some(follower)) = (chooser.into_record(), follower) else {
             return Err(WhyError::NothingMeasured);
         };
@@ -445,6 +439,9 @@ pub fn explain(
     choice: Choice,
     control: &mut dyn FnMut(usize, Progress) -> ControlFlow<()>,
 ) -> Result<Explanation, WhyError> {
+    if let Some(interfaces) = &config.interfaces {
+        return requests::explain(&**interfaces, config, choice, control);
+    }
     let mut explaining = Explaining::new(choice);
     let mut number = 0;
     loop {
@@ -469,6 +466,24 @@ struct Facts {
 }
 
 impl Facts {
+    fn of(result: RunResult) -> Self {
+        Self {
+            posted: result.messages.posted,
+            events: result.events,
+            digest: result.digest,
+            ended: result.ended,
+            violations: result.violations,
+        }
+    }
+
+    /// Of the second run, which is to be as the first.
+    fn must_equal(&mut self, first: &Self) {
+        if self.digest != first.digest {
+            let violation = "two runs of one configuration gave different results";
+            self.violations.push(violation.to_owned());
+        }
+    }
+
     /// How a message that was posted at a time ended.
     fn explanation(
         self,

@@ -94,6 +94,8 @@ pub(crate) struct Entry {
     pub(crate) key: u8,
     /// Of the request in its client's book, if there is one.
     pub(crate) number: u32,
+    /// Of a rank's request, in order of posting, modulo 2^32; of a reply that of what it answers.
+    pub(crate) request: u32,
     /// When the request was posted, in a reply too.
     pub(crate) posted_at: Time,
 }

@@ -43,10 +43,10 @@ impl<N: Links> Cluster<N> {
             if !node.words_in.is_empty() {
                 self.hear_driver(host, now);
             } else if arrival_at <= now {
-                if let Some((_, flight)) = node.incoming.pop_front() {
+                if let Some((came, flight)) = node.incoming.pop_front() {
                     let next = node.incoming.front();
                     node.arrival_at = next.map_or(Time::MAX, |(at, _)| *at);
-                    self.receive_one(host, &flight, now);
+                    self.receive_one(host, (came, &flight), now);
                 }
             } else if !node.service.is_idle() {
                 self.send_one(host, now);
@@ -202,6 +202,9 @@ impl<N: Links> Cluster<N> {
                 node.service.stop(frame);
             }
             let (to, bytes) = (message.to, message.entry.bytes);
+            self.note_chosen(index, now);
+            let node = &mut self.nodes[host as usize];
+            let state = &mut node.endpoints[endpoint.index()];
             if was_full && state.send_queue.len() < self.config.queue_entries as usize {
                 // The program may have waited for room.
                 node.full &= !bit(endpoint);
@@ -229,7 +232,9 @@ impl<N: Links> Cluster<N> {
     fn depart(&mut self, from: u32, to: u32, bytes: u32, load: Load, at: Time) {
         let all_bytes = bytes + self.config.network.header_bytes;
         if bytes <= SHORT_BYTES {
-            self.fly(load.packed(from, to, all_bytes), at);
+            let flight = load.packed(from, to, all_bytes);
+            self.note_left(&flight, at);
+            self.fly(flight, at);
             return;
         }
         let node = &mut self.nodes[from as usize];
@@ -267,13 +272,14 @@ impl<N: Links> Cluster<N> {
     /// A message has been read from host memory.
     pub(crate) fn bulk_read(&mut self, host: u32, now: Time) {
         if let Some(Reading { flight, .. }) = self.nodes[host as usize].reading.pop_front() {
+            self.note_left(&flight, now);
             self.fly(flight, now);
             self.read_next(host, now);
             self.follow_transport(host, now, Priced::None);
         }
     }
 
-    fn receive_one(&mut self, host: u32, flight: &Flight, now: Time) {
+    fn receive_one(&mut self, host: u32, (came, flight): (Time, &Flight), now: Time) {
         match flight.load {
             // It goes past the interface: `Cluster::arrives`.
             Load::Foreign => {}
@@ -286,6 +292,7 @@ impl<N: Links> Cluster<N> {
                 self.release_buffer(host, done_at);
             }
             Load::Plain(index) => {
+                self.note_arrived(index, came);
                 let done_at = self.occupy(host, now, Work::Take);
                 if self.exchange.is_some() && self.turn_back(host, index, done_at) {
                     self.release_buffer(host, done_at);
@@ -317,6 +324,7 @@ impl<N: Links> Cluster<N> {
                 };
                 match (transport.handle_packet(packet, now), index) {
                     (Received::Judge(ticket), Some(index)) => {
+                        self.note_arrived(index, came);
                         self.judge(host, ticket, index, done_at);
                     }
                     (Received::Answer(answer), _) => {

@@ -160,7 +160,7 @@ impl<N: Links> Cluster<N> {
             return;
         }
         if let Some(ranks) = &mut self.ranks {
-            ranks.message_returned(message.entry.is_reply, may_have_arrived);
+            ranks.message_returned(&message.entry, may_have_arrived, at);
             return;
         }
         if message.entry.is_reply {
@@ -223,6 +223,7 @@ impl<N: Links> Cluster<N> {
                     is_reply: false,
                     key: node.boot,
                     number,
+                    request: 0,
                     posted_at: now + span - send,
                 };
                 let message = Message {
@@ -262,6 +263,7 @@ impl<N: Links> Cluster<N> {
                     from_endpoint: endpoint,
                     key: node.boot,
                     number: request.number,
+                    request: 0,
                     bytes: 16,
                     is_reply: true,
                     posted_at: request.posted_at,

@@ -25,7 +25,8 @@
 //! - fault: links that are down, reboot; book of requests and how they ended: `Fault`; `Ledger`,
 //!   `Ends` (`faults.rs`, `ledger.rs`; `reboot.rs`)
 //! - rank of an application, a process of its own: `Ranks` (`ranks.rs`); a cluster's interfaces:
-//!   `Endpoints` (`interfaces.rs`)
+//!   `Endpoints` (`interfaces.rs`); the way of a request that somebody asks for: `Journey`
+//!   (`journeys.rs`)
 //! - processor that processes share: slice, quantum, raised; wait in two phases: `Processor`,
 //!   `Scheduler`, `Wait` (`processor.rs`, `timesharing.rs`; `process.rs`)
 #![forbid(unsafe_code)]
@@ -39,6 +40,7 @@ mod faults;
 mod firmware;
 mod host;
 mod interfaces;
+mod journeys;
 mod ledger;
 mod load;
 mod messages;

@@ -219,6 +219,7 @@ impl Rounds {
                 // No host of theirs reboots.
                 key: 1,
                 number: 0,
+                request: 0,
                 posted_at,
             },
             to,

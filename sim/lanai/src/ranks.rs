@@ -30,6 +30,7 @@ use viaduct_operations::{After, Graph, Kind, Operation, OperationId};
 use crate::cluster::{EndpointState, Entry, Message};
 use crate::config::{Config, Host};
 use crate::faults::Pace;
+use crate::journeys::Journeys;
 use crate::process::Act;
 use crate::program::half;
 use crate::work::Work;
@@ -149,6 +150,8 @@ pub(crate) struct Ranks {
     pub(crate) times: MessageTimes,
     pub(crate) taken_bytes: u64,
     pub(crate) digest: u64,
+    /// Of requests that somebody asks for.
+    pub(crate) journeys: Journeys,
     /// Until when any rank has done anything, or will.
     pub(crate) acted_at: Time,
 }
@@ -190,6 +193,7 @@ impl Ranks {
             times: MessageTimes::new(cluster.run.warmup),
             taken_bytes: 0,
             digest: 0,
+            journeys: Journeys::default(),
             acted_at: Time::ZERO,
         }
     }
@@ -276,8 +280,9 @@ impl Ranks {
     }
 
     /// A message of a rank came back: it is lost, if it is not in doubt.
-    pub(crate) fn message_returned(&mut self, is_reply: bool, may_have_arrived: bool) {
-        match (is_reply, may_have_arrived) {
+    pub(crate) fn message_returned(&mut self, entry: &Entry, may_have_arrived: bool, now: Time) {
+        self.tell_returned(entry, now);
+        match (entry.is_reply, may_have_arrived) {
             (true, _) => {}
             (false, true) => self.in_doubt += 1,
             (false, false) => self.lost += 1,
@@ -344,7 +349,7 @@ impl Ranks {
                     _ => 0,
                 };
                 let to = (request.from, request.from_endpoint);
-                let message = message(it, to, (bytes, true), part, now);
+                let message = message(it, to, (bytes, true), (part, request.request), now);
                 let span = pace.stretch(view.costs.send_of(bytes));
                 return self.works(rank, now, span, Some(message));
             }
@@ -403,11 +408,11 @@ impl Ranks {
         let Operation { amount, peer, .. } = application.graph().operation(send);
         let (pieces, last) = application.pieces(amount);
         let each = application.piece_bytes(amount);
-        let to = match role {
+        let taker = match role {
             Role::Clearance => application.graph().rank_of(send),
             _ => peer,
         };
-        let to = &self.ranks[to as usize];
+        let to = &self.ranks[taker as usize];
         let to = (to.host, to.endpoint);
         let it = &mut self.ranks[rank as usize];
         let (bytes, doing) = match todo {
@@ -433,8 +438,10 @@ impl Ranks {
         };
         it.doing = Some(doing);
         it.open += 1;
+        let numbered = (Part::new(send, role), self.posted as u32);
         self.posted += 1;
-        let message = message(it, to, (bytes, false), Part::new(send, role), now);
+        let message = message(it, to, (bytes, false), numbered, now);
+        self.tell_posted((rank, taker), &message.entry);
         let span = view.pace.stretch(view.costs.send_of(bytes));
         self.works(rank, now, span, Some(message))
     }
@@ -670,14 +677,27 @@ impl Ranks {
         self.pace(sender, entry.posted_at).stretch(span)
     }
 
+    /// What a request takes its two processors that nothing makes slower; the second one where the
+    /// endpoint is in a frame, and where it is in none, without the look that finds it.
+    pub(crate) fn processors_alone(&self, bytes: u32) -> (Time, [Time; 2]) {
+        let host = &self.config.host;
+        let taking = [true, false].map(|is_in_frame| host.receive_of(bytes, is_in_frame));
+        (host.send_of(bytes), taking)
+    }
+
+    /// The look that finds a request in a frame, of a rank that waits for it.
+    pub(crate) fn look_alone(&self) -> Time {
+        half(self.config.host.look_of(true))
+    }
+
     /// What a request takes at least: both processors and both interfaces.
     fn floor(&self, bytes: u32) -> Time {
-        let Config { host, firmware, .. } = &self.config;
+        let firmware = &self.config.firmware;
         let works = [Work::Send { bytes }, Work::Take, Work::Write { bytes }];
         let cycles: u32 = works.map(|work| firmware.steps.of(work)).iter().sum();
-        let taking = [true, false].map(|is_in_frame| host.receive_of(bytes, is_in_frame));
+        let (post, reap) = self.processors_alone(bytes);
         let seconds = f64::from(cycles) / firmware.clock_hz;
-        host.send_of(bytes) + Time::from_seconds_f64(seconds) + taking[0].min(taking[1])
+        post + Time::from_seconds_f64(seconds) + reap[0].min(reap[1])
     }
 
     /// A rank has taken a message out of its queue.
@@ -689,17 +709,17 @@ impl Ranks {
             let mixed = (self.digest.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             self.digest = mixed ^ (mixed >> 29);
         }
+        let numbered = (u64::from(entry.request), entry.bytes);
         if entry.is_reply {
             self.ranks[rank as usize].open -= 1;
             if role == Role::Clearance {
-                let number = self.taken;
                 self.operations
-                    .message_taken((send, role), (number, entry.bytes), moments);
+                    .message_taken((send, role), numbered, moments);
                 self.clear(rank, send, now);
             }
             return;
         }
-        let number = self.taken;
+        self.tell_taken(rank, &entry, &moments);
         self.taken += 1;
         self.times.record(&moments, self.floor(entry.bytes));
         let is_whole = match role {
@@ -714,7 +734,7 @@ impl Ranks {
         let mut answer = Part::new(send, Role::Eager);
         if is_whole {
             self.operations
-                .message_taken((send, role), (number, entry.bytes), moments);
+                .message_taken((send, role), numbered, moments);
             match role {
                 Role::Eager | Role::Request => {
                     self.come_in_order(rank, send, now);
@@ -839,7 +859,7 @@ fn message(
     rank: &Rank,
     (to, to_endpoint): (u32, Endpoint),
     (bytes, is_reply): (u32, bool),
-    part: Part,
+    (part, request): (Part, u32),
     now: Time,
 ) -> Message {
     // No host of theirs reboots.
@@ -853,6 +873,7 @@ fn message(
             is_reply,
             key: KEY,
             number: part.word(),
+            request,
             posted_at: now,
         },
         to,

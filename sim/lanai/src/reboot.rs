@@ -176,6 +176,7 @@ impl<N: Links> Cluster<N> {
                 is_reply: false,
                 key: node.boot,
                 number: ENQUIRY,
+                request: 0,
                 posted_at: now,
             },
             to: client.server.0,

@@ -733,6 +733,7 @@ fn message(
             is_reply,
             key: KEY,
             number,
+            request: 0,
             posted_at: now,
         },
         to: to.0,

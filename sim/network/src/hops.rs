@@ -88,6 +88,15 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// Of a way over no bus.
+    pub(crate) const fn of_links(links: usize) -> Self {
+        Self {
+            first_bus: false,
+            links,
+            last_bus: false,
+        }
+    }
+
     /// The number of a place on the way of the same message if it crossed the buses, from 0.
     ///
     /// Of one flow some messages may cross them and others not: a number names one queue for all.

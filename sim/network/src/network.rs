@@ -370,6 +370,13 @@ impl Network {
         self.stops = stops;
     }
 
+    /// What a transfer takes over links that the caller has chosen, nobody else there.
+    pub(crate) fn alone_along(&self, way: &[LinkId], transfer: &Transfer) -> Alone {
+        let shape = Shape::of_links(way.len());
+        let ends = self.ends(transfer.ends);
+        self.delays().alone(shape, way, &transfer.demand, &ends)
+    }
+
     /// As [`Network::begin`], over links that the caller has chosen and over no bus, as adapters do
     /// that put the whole route into a packet's head.
     pub fn begin_along<E: Copy + From<FlowId>>(
@@ -380,14 +387,10 @@ impl Network {
     ) -> Begun {
         self.path.clear();
         self.path.extend(way.iter().copied().map(ResourceId::from));
-        let shape = Shape {
-            first_bus: false,
-            links: way.len(),
-            last_bus: false,
-        };
+        let shape = Shape::of_links(way.len());
+        let alone = self.alone_along(way, transfer);
         let (demand, delays) = (transfer.demand, self.delays());
         let ends = self.ends(transfer.ends);
-        let alone = delays.alone(shape, way, &demand, &ends);
         if !self.is_cut_through {
             return self.begin_journey(queue, transfer, shape, alone);
         }

@@ -125,6 +125,14 @@ pub trait PacketNetwork<P: Parcel> {
     /// tail will be there, if that is known. The network takes the buffer.
     fn go(&mut self, packet: &P, at: Time) -> Option<Time>;
 
+    /// How long a packet takes until its tail is there, nobody else there.
+    fn alone(&mut self, packet: &P) -> Time;
+
+    /// The links that a packet crosses.
+    fn way(&mut self, packet: &P) -> &[LinkId] {
+        self.routes_mut().way(packet)
+    }
+
     /// When the network itself has something to do: call [`PacketNetwork::proceed`] then, before
     /// anything else that happens at that time.
     #[inline(always)]

@@ -99,19 +99,7 @@ impl<P: Parcel> SharedLinks<P> {
                 let flight = &mut self.flights[slot as usize];
                 flight.began = now;
                 let packet = flight.packet;
-                let transfer = Transfer {
-                    ends: (packet.from(), packet.to()),
-                    flow: packet.route().into(),
-                    class: 0,
-                    is_ordered: true,
-                    landing: Landing::Apart,
-                    demand: FlowDemand {
-                        wire_bytes: packet.bytes().into(),
-                        scale: 1.0,
-                        rate_max: f64::INFINITY,
-                        tag: slot,
-                    },
-                };
+                let transfer = transfer(&packet, slot);
                 let way = self.routes.way(&packet);
                 let begun = self.network.begin_along(&mut self.queue, way, &transfer);
                 self.note(&begun);
@@ -196,6 +184,23 @@ impl<P: Parcel> SharedLinks<P> {
     }
 }
 
+/// What a packet is to the network, in a place among those under way.
+fn transfer(packet: &impl Parcel, slot: u32) -> Transfer {
+    Transfer {
+        ends: (packet.from(), packet.to()),
+        flow: packet.route().into(),
+        class: 0,
+        is_ordered: true,
+        landing: Landing::Apart,
+        demand: FlowDemand {
+            wire_bytes: packet.bytes().into(),
+            scale: 1.0,
+            rate_max: f64::INFINITY,
+            tag: slot,
+        },
+    }
+}
+
 impl<P: Parcel> PacketNetwork<P> for SharedLinks<P> {
     fn ports(&self) -> &Ports<P> {
         &self.ports
@@ -238,6 +243,13 @@ impl<P: Parcel> PacketNetwork<P> for SharedLinks<P> {
         };
         self.queue.schedule(at, Progress::Begins(slot));
         None
+    }
+
+    fn alone(&mut self, packet: &P) -> Time {
+        let alone = self
+            .network
+            .alone_along(self.routes.way(packet), &transfer(packet, 0));
+        alone.delay + alone.moving
     }
 
     fn next(&mut self) -> Time {

@@ -248,6 +248,11 @@ impl<P: Parcel> PacketNetwork<P> for Wormhole<P> {
         self.ports.add()
     }
 
+    fn alone(&mut self, packet: &P) -> Time {
+        let speed = self.speed(packet);
+        speed.latency + span(packet, speed)
+    }
+
     #[inline(always)]
     fn go(&mut self, packet: &P, at: Time) -> Option<Time> {
         let speed = self.speed(packet);

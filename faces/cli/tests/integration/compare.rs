@@ -113,15 +113,6 @@ fn flows_that_nobody_counts_are_not_shown_as_none() {
         assert!(level["busiest_link"].as_f64().unwrap() > 0.0, "{level}");
         assert!(level["p50_us"].as_f64().unwrap() > 0.0, "{level}");
     }
-    // What is asked of single messages is refused with what tells of such a run.
-    for arguments in [
-        &["trace", "study.toml", "-o", "x"][..],
-        &["why", "study.toml", "--slowest"],
-    ] {
-        let error = folder.failure(1, &[arguments, &["--quiet"]].concat());
-        let told = "error: interfaces with endpoints tell of no single message\nhelp: `viaduct why";
-        assert!(error.starts_with(told), "{error}");
-    }
 }
 
 #[test]

@@ -238,3 +238,49 @@ fn what_cannot_be_explained_is_wrong_input() {
     assert_eq!(usage.status.code(), Some(1));
     assert!(text(&usage.stderr).contains("a number from 0 to 1"));
 }
+
+/// Requests of four ranks on interfaces with endpoints are followed as messages of adapters are.
+#[test]
+fn a_request_of_an_interface_is_explained_and_drawn() {
+    let study = "[network]\ntopology = \"switch\"\nhosts = 4\n[links]\nrate = \"1280 Mbit/s\"\n\
+                 [hosts]\nnic = \"am-myrinet\"\n[traffic]\ncollective = \"all-to-all\"\n\
+                 bytes = \"12 KiB\"\n";
+    let folder = Folder::with("study.toml", study);
+    let said = folder.succeed(&["trace", "study.toml", "-o", "a"]);
+    // Each of four sends three, which use two processors, an interface and two links.
+    assert!(said.contains("12 messages, 60 uses of hosts"), "{said}");
+    let printed = folder.succeed(&["why", "study.toml", "--slowest", "--json", "--quiet"]);
+    let slowest: Value = serde_json::from_str(&printed).unwrap();
+    let stages = slowest["stages"].as_array().unwrap();
+    let sum = |of: &str| -> i64 { stages.iter().map(|stage| picoseconds(&stage[of])).sum() };
+    assert_eq!(sum("time_ps"), picoseconds(&slowest["latency_ps"]));
+    assert_eq!(sum("alone_ps"), picoseconds(&slowest["floor_ps"]));
+    let number = slowest["message"]["message"].to_string();
+    let told = folder.succeed(&["why", "study.toml", "--message", &number, "--quiet"]);
+    let message = format!("message  {number} of 12 (numbered from 0)");
+    for words in [&message, "descriptor", "receive  "] {
+        assert!(told.contains(words), "{told}");
+    }
+    // The path leads over messages of the same numbers.
+    let path = ["why", "study.toml", "--critical-path", "--json", "--quiet"];
+    let path: Value = serde_json::from_str(&folder.succeed(&path)).unwrap();
+    for step in path["steps"].as_array().unwrap() {
+        let Some(number) = step["message"]["message"].as_i64() else {
+            continue;
+        };
+        let number = number.to_string();
+        let one = [
+            "why",
+            "study.toml",
+            "--message",
+            &number,
+            "--json",
+            "--quiet",
+        ];
+        let one: Value = serde_json::from_str(&folder.succeed(&one)).unwrap();
+        let end = picoseconds(&step["begin_ps"]) + picoseconds(&step["time_ps"]);
+        assert_eq!(picoseconds(&one["ended_ps"]), end);
+    }
+    let none = folder.failure(1, &["why", "study.toml", "--message", "12", "--quiet"]);
+    assert!(none.contains("numbers are 0 to 11"), "{none}");
+}

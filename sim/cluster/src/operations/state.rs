@@ -14,7 +14,7 @@ use super::causes::{Activity, Causes, Leg, Timed};
 use super::{Part, Role, Way};
 use crate::accounting::AROUND;
 use crate::config::ClusterConfig;
-use crate::why::{MessageName, Record};
+use crate::why::{MessageName, Record, Requests};
 use crate::workload::{Application, MessageOperation, Places};
 
 /// The moments of a message between endpoints, one after the other.
@@ -35,15 +35,24 @@ pub struct Moments {
 impl Moments {
     /// Picoseconds in each stage of a message that was wanted at `begin`.
     pub(crate) fn stages(&self, begin: Time) -> [u64; STAGES] {
+        Self::between(
+            begin,
+            [
+                (Stage::SenderProcessor, self.post),
+                (Stage::Post, self.posted),
+                (Stage::Network, self.came),
+                (Stage::ReceiverProcessor, self.take),
+                (Stage::Reap, self.taken),
+            ],
+        )
+    }
+
+    /// Picoseconds in each stage, of which each ends at a time, the first begins at one, and the
+    /// others where that before them ends.
+    pub(crate) fn between<const N: usize>(begin: Time, ends: [(Stage, Time); N]) -> [u64; STAGES] {
         let mut stages = [0; STAGES];
         let mut reached = begin;
-        for (stage, end) in [
-            (Stage::SenderProcessor, self.post),
-            (Stage::Post, self.posted),
-            (Stage::Network, self.came),
-            (Stage::ReceiverProcessor, self.take),
-            (Stage::Reap, self.taken),
-        ] {
+        for (stage, end) in ends {
             stages[stage as usize] = end.saturating_sub(reached).picoseconds();
             reached = reached.max(end);
         }
@@ -55,7 +64,7 @@ impl Moments {
 #[derive(Debug)]
 pub struct Operations {
     pub(super) application: Arc<Application>,
-    pub(super) places: Places,
+    pub(crate) places: Places,
     pub(super) dependencies: Dependencies,
     pub(super) matching: Matching,
     /// By the number of a message.
@@ -83,6 +92,8 @@ pub struct Operations {
     pub(super) lost: (u64, Vec<OperationId>),
     /// What is kept for the critical path; only where that is asked for.
     pub(crate) causes: Option<Causes>,
+    /// What is kept of single requests of interfaces; only where that is asked for.
+    pub(crate) requests: Option<Box<Requests>>,
 }
 
 impl Operations {
@@ -115,6 +126,7 @@ impl Operations {
             misfits: Misfits::default(),
             lost: (0, Vec::new()),
             causes: None,
+            requests: None,
             places,
             application,
         }))
@@ -276,8 +288,8 @@ impl Operations {
         }
     }
 
-    /// A message of a send was taken: its number among those taken, and bytes and moments of its
-    /// last piece.
+    /// A message of a send was taken: the number of its last piece in order of posting, of a reply
+    /// that of what it answers, and bytes and moments of that piece.
     pub fn message_taken(
         &mut self,
         (send, role): (OperationId, Role),

@@ -32,7 +32,7 @@ pub(crate) struct Candidate {
 pub(crate) struct Chooser {
     choice: Choice,
     /// Processes of each host.
-    processes: u32,
+    pub(crate) processes: u32,
     measured: u64,
     /// All measured messages for a quantile, the slowest so far, or the one of the number.
     candidates: Vec<Candidate>,
@@ -61,6 +61,17 @@ impl Message {
             operation: self.operation,
         }
     }
+
+    /// That it was delivered, where hosts have so many processes.
+    pub(crate) fn record(&self, latency: Time, stages: [u64; STAGES], processes: u32) -> Record {
+        Record {
+            message: self.name(processes),
+            posted: self.posted,
+            latency,
+            floor: self.floor,
+            stages,
+        }
+    }
 }
 
 impl Chooser {
@@ -81,37 +92,30 @@ impl Chooser {
         self.measured
     }
 
-    pub(crate) fn delivered(
-        &mut self,
-        message: &Message,
-        latency: Time,
-        stages: [u64; STAGES],
-        is_measured: bool,
-    ) {
+    /// A message was delivered, and is measured or not.
+    pub(crate) fn delivered(&mut self, record: &Record, is_measured: bool) {
         self.measured += u64::from(is_measured);
         if let Some(sample) = &mut self.sample {
-            sample.delivered(message, latency, stages);
+            let ended = record.posted + record.latency;
+            let message = (record.message, record.posted);
+            sample.ended(message, ended, Some(record.stages), None);
             return;
         }
         let candidate = Candidate {
-            latency,
-            message: message.name(self.processes),
-            posted: message.posted,
+            latency: record.latency,
+            message: record.message,
+            posted: record.posted,
         };
+        let name = record.message;
         match self.choice {
-            Choice::Message(number) if message.number == number => {
+            Choice::Message(number) if name.number == number && !name.is_around => {
                 self.candidates.push(candidate);
-                self.record = Some(Record {
-                    message: candidate.message,
-                    posted: message.posted,
-                    latency,
-                    floor: message.floor,
-                    stages,
-                });
+                self.record = Some(record.clone());
             }
             Choice::Slowest if is_measured => {
                 let is_slower = self.candidates.last().is_none_or(|slowest| {
-                    let later = slowest.message.number > message.number;
+                    let later = slowest.message.number > name.number;
+                    let latency = record.latency;
                     latency > slowest.latency || latency == slowest.latency && later
                 });
                 if is_slower {
@@ -124,12 +128,18 @@ impl Chooser {
         }
     }
 
-    pub(crate) fn dropped(&mut self, message: &Message, cause: &'static str, now: Time) {
+    /// A message was lost that had been posted at a time.
+    pub(crate) fn dropped(
+        &mut self,
+        (message, posted): (MessageName, Time),
+        cause: &'static str,
+        now: Time,
+    ) {
         if let Some(sample) = &mut self.sample {
-            sample.dropped(message, cause, now);
+            sample.ended((message, posted), now, None, Some(cause));
         }
-        if self.choice == Choice::Message(message.number) {
-            self.dropped = Some((message.name(self.processes), message.posted, cause, now));
+        if !message.is_around && self.choice == Choice::Message(message.number) {
+            self.dropped = Some((message, posted, cause, now));
         }
     }
 

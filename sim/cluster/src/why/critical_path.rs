@@ -139,7 +139,10 @@ pub fn critical_path(
     let mut run = |number, causes| {
         let control = &mut |progress| control(number, progress);
         let (operations, result) = match &config.interfaces {
-            Some(interfaces) => interfaces::run(&**interfaces, config, Some(causes), control)?,
+            Some(interfaces) => {
+                let keep = |operations: &mut Operations| operations.causes = Some(causes);
+                interfaces::run(&**interfaces, config, keep, control)?
+            }
             None => run(config, causes, control)?,
         };
         match result.ended {

@@ -66,11 +66,7 @@ impl Network {
         self.route(ends, flow);
         let hosts = self.ends(ends);
         let (path, delays) = (&self.path_links, self.delays());
-        let shape = Shape {
-            first_bus: false,
-            links: path.len(),
-            last_bus: false,
-        };
+        let shape = Shape::of_links(path.len());
         let demand = FlowDemand {
             wire_bytes,
             scale: f64::INFINITY,

@@ -125,7 +125,7 @@ fn account_text(explained: &Explained<'_>, account: &Account) -> String {
     {
         text += &wait_text(explained, wait);
     }
-    text + &held_up_text(account)
+    text + &held_up_text(explained, account)
 }
 
 fn stage_table(account: &Account) -> String {
@@ -355,7 +355,7 @@ fn others(place: &PlaceUse) -> String {
 }
 
 /// Stages that are no waits and took longer than alone.
-fn held_up_text(account: &Account) -> String {
+fn held_up_text(explained: &Explained<'_>, account: &Account) -> String {
     let waits = [
         Stage::Buffer,
         Stage::SenderProcessor,
@@ -379,8 +379,14 @@ fn held_up_text(account: &Account) -> String {
         ""
     };
     let gap = if names.len() > 2 { "\n  " } else { " " };
+    let because = match explained.config.interfaces {
+        None => format!("since somebody used the bus then{ahead}"),
+        Some(_) => {
+            "since a processor was slow, an interface or link busy, or it was sent again".to_owned()
+        }
+    };
     format!(
-        "\n  {}: longer than alone,{gap}since somebody used the bus then{ahead}\n",
+        "\n  {}: longer than alone,{gap}{because}\n",
         names.join(", ")
     )
 }

@@ -3,8 +3,9 @@
 use std::fs;
 use std::ops::ControlFlow;
 
+use viaduct_cluster::record::{Recording, Selection, Used, record};
 use viaduct_cluster::result::{ApplicationResult, Ended, RunResult};
-use viaduct_cluster::why::{Doing, Step, critical_path};
+use viaduct_cluster::why::{Account, Choice, Doing, Fate, Step, Work, critical_path, explain};
 use viaduct_engine::Time;
 use viaduct_hardware::Stage;
 use viaduct_scenario::{Override, Study, load_endpoints, load_endpoints_in, parse_study_with};
@@ -478,6 +479,210 @@ fn latencies_are_those_of_requests_from_post_to_taking() {
     let latency = result.latency.unwrap();
     assert_eq!(latency.count, result.messages.delivered);
     assert!(latency.min_us >= latency.floor_us, "{latency:?}");
+}
+
+/// All requests of a run.
+fn recorded(study: &Study) -> Recording {
+    let all = Selection {
+        from: Time::ZERO,
+        every: 1,
+        count: u64::MAX,
+    };
+    record(&study.config, all, &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+/// The account of one, and its number.
+fn explained(study: &Study, choice: Choice, of: &RunResult) -> (u64, Account) {
+    let control = &mut |_, _| ControlFlow::Continue(());
+    let explanation = explain(&study.config, choice, control).unwrap();
+    assert_eq!(explanation.violations, [] as [String; 0]);
+    assert_eq!(explanation.digest, of.digest);
+    assert_eq!(explanation.messages_posted, of.messages.posted);
+    assert_eq!(explanation.messages_measured, of.messages.delivered);
+    match explanation.fate {
+        Fate::Delivered(account) => (explanation.message.number, *account),
+        other => panic!("{choice:?}: {other:?}"),
+    }
+}
+
+/// Requests of one piece and of several, of each role, over links that packets hold or share, that
+/// are lost and sent again, or wait until their endpoint is in a frame.
+fn studies_of_requests() -> Vec<Study> {
+    let sizes = [0, 8, 3_000, 20_000];
+    let lines = |what: &str| -> String {
+        let line = |number: usize| {
+            format!("{what} tag {number}").replace("{}", &sizes[number % 4].to_string())
+        };
+        Vec::from_iter((0..24).map(line)).join("\n")
+    };
+    let graph = goal(&[&lines("send {}b to 1"), &lines("recv {}b from 0")]);
+    let graph = format!("[traffic]\neager = \"4 KiB\"\n{graph}");
+    let lossy = format!("[[fault]]\nkind = \"loss\"\nrate = \"5 %\"\n{graph}");
+    let all = "[traffic]\ncollective = \"all-to-all\"\nbytes = \"40 KB\"\n";
+    let copies = "[traffic]\nprogram = \"nas-cg\"\nclass = \"S\"\niterations = 1\ncopies = 4\n\
+                  operations_per_second = 30e6\n";
+    vec![
+        study_of(&graph, &[]),
+        study_of(&graph, &["hosts.nic=gam-myrinet"]),
+        study_of(&lossy, &[]),
+        study_of(all, &[]),
+        study_of(all, &["links.model=packets"]),
+        study_of(all, &["links.model=max-min"]),
+        study_of(
+            copies,
+            &[
+                "hosts.processes=4",
+                "hosts.processors=1",
+                "hosts.model.host.remap_period=0 s",
+                "hosts.model.endpoints.frames=2",
+            ],
+        ),
+    ]
+}
+
+#[test]
+fn the_stages_of_each_request_add_up_to_its_latency() {
+    for (number, study) in studies_of_requests().iter().enumerate() {
+        let result = run(study);
+        let recording = recorded(study);
+        let messages = &recording.messages;
+        assert_eq!(messages.len() as u64, result.messages.delivered);
+        assert_eq!(recording.under_way, 0);
+        let mut sum = 0;
+        for (place, message) in messages.iter().enumerate() {
+            assert_eq!(message.message.number, place as u64);
+            let latency = (message.ended - message.posted).picoseconds();
+            let stages: u64 = message.stages.unwrap().iter().sum();
+            assert_eq!(stages, latency, "study {number}: {message:?}");
+            sum += latency;
+        }
+        let mean_us = sum as f64 * 1e-6 / messages.len() as f64;
+        assert_near(result.latency.unwrap().mean_us.mean, mean_us);
+        assert!(messages.is_sorted_by_key(|message| message.posted));
+    }
+}
+
+#[test]
+fn a_request_uses_its_processors_its_interface_and_its_links() {
+    for study in studies_of_requests() {
+        let recording = recorded(&study);
+        assert!(recording.uses.is_sorted_by_key(|used| used.end));
+        for message in &recording.messages {
+            let uses = recording.uses.iter();
+            let mut own =
+                Vec::from_iter(uses.filter(|used| used.message == message.message.number));
+            own.sort_by_key(|used| (used.begin, used.work));
+            let of = |work| Vec::from_iter(own.iter().filter(|used| used.work == work));
+            let (posts, takes) = (of(Work::Post), of(Work::Take));
+            let (reads, moves) = (of(Work::Descriptor), of(Work::Move));
+            // Two links lead over the switch.
+            assert_eq!(
+                [posts.len(), reads.len(), moves.len(), takes.len()],
+                [1, 1, 2, 1]
+            );
+            let hosts = message.message.hosts(study.config.hosts.processes);
+            assert_eq!(posts[0].used, Used::Processor(hosts.0, 0));
+            assert_eq!(reads[0].used, Used::Adapter(hosts.0));
+            assert_eq!(takes[0].used, Used::Processor(hosts.1, 0));
+            let topology = &study.config.topology;
+            let links = [topology.host_up(hosts.0), topology.host_down(hosts.1)];
+            assert_eq!([moves[0].used, moves[1].used], links.map(Used::Link));
+            // One after the other.
+            assert_eq!(posts[0].begin, message.posted);
+            assert!(posts[0].end <= reads[0].begin);
+            assert_eq!(reads[0].end, moves[0].begin);
+            assert!(moves[0].begin < moves[0].end && moves[0].end < takes[0].begin);
+            assert_eq!(takes[0].end, message.ended);
+        }
+    }
+}
+
+#[test]
+fn a_request_is_explained_to_the_last_picosecond() {
+    for study in studies_of_requests() {
+        let result = run(&study);
+        let messages = recorded(&study).messages;
+        let latency = |number: u64| {
+            let message = &messages[number as usize];
+            message.ended - message.posted
+        };
+        let slowest = (0..messages.len() as u64).map(latency).max().unwrap();
+        let (_, account) = explained(&study, Choice::Slowest, &result);
+        assert_eq!(account.latency, slowest);
+        for share in [0.0, 0.4, 0.9, 1.0] {
+            let mut sorted = Vec::from_iter((0..messages.len() as u64).map(latency));
+            sorted.sort();
+            let rank = ((share * sorted.len() as f64).ceil() as usize).max(1);
+            let (_, account) = explained(&study, Choice::Quantile(share), &result);
+            assert_eq!(account.latency, sorted[rank - 1]);
+        }
+        let last = messages.len() as u64 - 1;
+        for asked in [0, 1, 2, 3, 5, last / 2, last] {
+            let (number, account) = explained(&study, Choice::Message(asked), &result);
+            assert_eq!((number, account.latency), (asked, latency(asked)));
+            let sum = |of: fn(&viaduct_cluster::why::StageTime) -> Time| -> u64 {
+                account.stages.iter().map(|it| of(it).picoseconds()).sum()
+            };
+            assert_eq!(sum(|it| it.time), account.latency.picoseconds());
+            assert_eq!(sum(|it| it.alone), account.floor.picoseconds());
+            for it in &account.stages {
+                assert!(it.alone <= it.time, "{asked}: {it:?}");
+            }
+        }
+    }
+    // One that nothing holds up takes what it takes alone, but for half a look of its receiver,
+    // and a wait of its interface.
+    let study = study(&goal(&["send 3000b to 1", "recv 3000b from 0"]), &[]);
+    let (_, account) = explained(&study, Choice::Slowest, &run(&study));
+    for it in &account.stages {
+        match it.stage {
+            Stage::ReceiverProcessor | Stage::Receive => {
+                assert!(it.time - it.alone < Time::from_microseconds(1), "{it:?}");
+            }
+            _ => assert_eq!(it.time, it.alone, "{it:?}"),
+        }
+    }
+}
+
+#[test]
+fn requests_that_nobody_takes_are_told_as_lost_or_under_way() {
+    let ring = "collective = \"all-reduce\"\nalgorithm = \"ring\"\nbytes = \"100 KB\"";
+    let fault = "[[fault]]\nkind = \"host-dies\"\nhost = 1\nat = \"1 ms\"\n";
+    let study = study_of(&format!("{fault}[traffic]\n{ring}"), &[]);
+    let result = run(&study);
+    let recording = recorded(&study);
+    let lost = recording.messages.iter().filter(|it| it.dropped.is_some());
+    let lost = Vec::from_iter(lost.map(|it| it.message.number));
+    let ended = recording.messages.len() as u64;
+    assert_eq!(ended - lost.len() as u64, result.messages.delivered);
+    assert_eq!(ended + recording.under_way, result.messages.posted);
+    assert!(!lost.is_empty());
+    let control = &mut |_, _| ControlFlow::Continue(());
+    let told = explain(&study.config, Choice::Message(lost[0]), control).unwrap();
+    assert!(
+        matches!(
+            told.fate,
+            Fate::Dropped {
+                cause: "returned_to_its_sender",
+                ..
+            }
+        ),
+        "{told:?}"
+    );
+    let numbers = Vec::from_iter(recording.messages.iter().map(|it| it.message.number));
+    let under_way = (0..result.messages.posted).find(|number| !numbers.contains(number));
+    if let Some(number) = under_way {
+        let told = explain(&study.config, Choice::Message(number), control).unwrap();
+        assert!(matches!(told.fate, Fate::UnderWay { .. }), "{told:?}");
+    }
+    assert!(
+        explain(
+            &study.config,
+            Choice::Message(result.messages.posted),
+            control
+        )
+        .is_err()
+    );
 }
 
 #[test]
