@@ -16,7 +16,7 @@
 //!   several processes wait for
 //! - `processes`: processes that are made, replaced, waited for and ended; `signals`: signals that
 //!   are sent and waited for
-//! - `ucx`: what UCX takes of the machine
+//! - `random`: random numbers that programs draw, and those that UCX makes
 //! - `io_uring`, `languages`: what is refused
 //! - `real`: the functions of the C library
 //!
@@ -33,6 +33,8 @@
 //! - A lock that is taken within `malloc` gives the turn while `malloc`'s own is held. Another
 //!   thread of the process that allocates meanwhile waits for that with the turn, and the run ends.
 //!   Read locks that nobody has for writing, as UCX's hooks of `brk` take, give none.
+//! - Random numbers that a program reads of `/dev/urandom`, or has the processor draw, are others
+//!   in each run.
 //! - Timers of the time that a program computes (`ITIMER_VIRTUAL`, `ITIMER_PROF`) run in real time.
 //! - Signals end waits, but not those of verbs for events (`ibv_get_cq_event`).
 //! - Barriers that lie in memory of several processes are refused.
@@ -55,6 +57,7 @@ pub mod locks;
 mod loops;
 pub mod polls;
 pub mod processes;
+pub mod random;
 mod real;
 mod repeats;
 pub mod signals;
@@ -63,7 +66,6 @@ mod steps;
 pub mod threads;
 pub mod timers;
 pub mod transfers;
-pub mod ucx;
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
 compile_error!("programs live in simulated time with glibc on x86-64 only");

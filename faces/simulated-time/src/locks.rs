@@ -21,6 +21,7 @@ use crate::clocks::{after, picoseconds};
 use crate::common::{Common, has_called};
 use crate::cost;
 use crate::interruptions::Interruption;
+use crate::random::getrandom_by_number;
 use crate::real::{self, errno, set_errno};
 use crate::threads::{Queues, Woken, before_others, deadline};
 
@@ -793,6 +794,10 @@ pub unsafe extern "C" fn syscall(
         if let Some(result) = done {
             return result;
         }
+    }
+    if number == libc::SYS_getrandom {
+        // SAFETY: the caller's arguments, as the call has them.
+        return unsafe { getrandom_by_number(first, second, third) };
     }
     // SAFETY: the caller's arguments.
     unsafe { real::syscall(number, first, second, third, fourth, fifth, sixth) }

@@ -21,6 +21,10 @@ impl Missing for c_long {
     const MISSING: Self = -1;
 }
 
+impl Missing for () {
+    const MISSING: Self = ();
+}
+
 impl Missing for isize {
     const MISSING: Self = -1;
 }
@@ -350,6 +354,11 @@ real! {
     ) -> c_int;
     fn pthread_barrier_wait(barrier: *mut libc::pthread_barrier_t) -> c_int;
     fn pthread_barrier_destroy(barrier: *mut libc::pthread_barrier_t) -> c_int;
+    fn getrandom(to: *mut c_void, length: usize, flags: c_uint) -> isize;
+    fn getentropy(to: *mut c_void, length: usize) -> c_int;
+    fn arc4random() -> c_uint;
+    fn arc4random_buf(to: *mut c_void, length: usize) -> ();
+    fn arc4random_uniform(bound: c_uint) -> c_uint;
     fn syscall(
         number: c_long,
         first: c_long,

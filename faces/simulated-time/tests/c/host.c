@@ -16,9 +16,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/utsname.h>
@@ -534,6 +536,41 @@ static void outside(const char *port)
     printf("answer %c at %lld\n", byte, now());
 }
 
+static void says_bytes(const unsigned char *bytes, int count)
+{
+    for (int place = 0; place < count; place++)
+        printf("%02x", bytes[place]);
+    printf("\n");
+}
+
+/* Random numbers, a line each. Ends what it has printed, so that a child does not print it too. */
+static void draws(void)
+{
+    unsigned char bytes[300];
+    CHECK(getrandom(bytes, 20, 0) == 20);
+    says_bytes(bytes, 20);
+    CHECK(getentropy(bytes, 9) == 0);
+    says_bytes(bytes, 9);
+    CHECK(syscall(SYS_getrandom, bytes, 8, GRND_NONBLOCK) == 8);
+    says_bytes(bytes, 8);
+    CHECK(getrandom(bytes, 8, 0x8000) == -1 && errno == EINVAL);
+    CHECK(getentropy(bytes, sizeof bytes) == -1 && errno == EIO);
+    /* A newer C library has these. */
+    if (dlsym(RTLD_NEXT, "arc4random")) {
+        unsigned (*number)(void) = (unsigned (*)(void))dlsym(RTLD_DEFAULT, "arc4random");
+        void (*fill)(void *, size_t) = (void (*)(void *, size_t))dlsym(RTLD_DEFAULT, "arc4random_buf");
+        unsigned (*below)(unsigned) =
+            (unsigned (*)(unsigned))dlsym(RTLD_DEFAULT, "arc4random_uniform");
+        printf("%08x\n", number());
+        fill(bytes, 13);
+        says_bytes(bytes, 13);
+        for (int turn = 0; turn < 100; turn++)
+            CHECK(below(10) < 10 && below(0xc0000000) < 0xc0000000 && below(1) == 0);
+        printf("%08x\n", below(0xffffffff));
+    }
+    fflush(stdout);
+}
+
 /* How another library finds the state of this process. */
 static void symbol(void)
 {
@@ -641,6 +678,18 @@ int main(int count, char **words)
             printf("%lx\n", ucs_generate_uuid(0));
             fflush(stdout);
             CHECK(waitpid(child, &status, 0) == child && status == 0);
+        }
+    } else if (strcmp(role, "draws") == 0) {
+        draws();
+        if (count > 2) {
+            int status;
+            pid_t child = fork();
+            if (child == 0) {
+                draws();
+                _exit(0);
+            }
+            CHECK(waitpid(child, &status, 0) == child && status == 0);
+            draws();
         }
     } else if (strcmp(role, "says") == 0) {
         usleep(10);

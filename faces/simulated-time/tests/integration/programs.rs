@@ -106,6 +106,25 @@ fn numbers_that_ucx_makes_are_the_same_in_each_run_and_all_differ() {
 }
 
 #[test]
+fn random_numbers_are_the_same_in_each_run_and_all_differ() {
+    let hosts: [&[&str]; 3] = [&["draws", "child"], &["draws"], &["draws"]];
+    let printed = each_time(&program("host"), &hosts);
+    let lines: Vec<&str> = printed.iter().flat_map(|text| text.lines()).collect();
+    assert!(lines.len() >= 5 * 3, "{printed:?}");
+    let numbers: BTreeSet<&str> = lines.iter().copied().collect();
+    assert_eq!(numbers.len(), lines.len(), "{printed:?}");
+    // Elsewhere they are the system's.
+    let drawn = || {
+        let mut command = Command::new(program("host"));
+        let command = command.arg("draws").env("LD_PRELOAD", library());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        output.stdout
+    };
+    assert_ne!(drawn(), drawn());
+}
+
+#[test]
 fn faults_of_a_program_are_its_own() {
     assert_eq!(alone(&["fault"]), "reads 10\nfault 11");
 }
