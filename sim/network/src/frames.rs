@@ -10,8 +10,9 @@
 //! Time goes by windows ([`calendar`]). A window is the least time from a frame's start on a cable
 //! to its entering the next queue, so that queues are worked out a window ahead of the hosts, each
 //! by itself, and the hosts' events see what has come of it. An adapter is worked out when somebody
-//! asks, and at the end of each window. One event of the caller's ends a window; three, or four of
-//! a message: that its sender is done, that its head is there, that its last byte is.
+//! asks, and at the end of each window. One event of the caller's ends a window, and those behind
+//! it too where nothing else is to happen first ([`window`]); three, or four of a message: that its
+//! sender is done, that its head is there, that its last byte is.
 
 mod active;
 pub(crate) mod alone;

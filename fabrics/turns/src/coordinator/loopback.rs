@@ -76,7 +76,7 @@ mod tests {
         let socket = loopback.socket.as_ref().unwrap();
         socket.send(&7_u64.to_ne_bytes()).unwrap();
         loopback.settle();
-        // Its own has come, and none is left for the next.
+        // It has also taken the packet that it sent itself: the next call finds none.
         socket.set_nonblocking(true).unwrap();
         let left = socket.recv(&mut [0; 8]).unwrap_err();
         assert_eq!(left.kind(), std::io::ErrorKind::WouldBlock);
