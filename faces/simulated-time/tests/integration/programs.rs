@@ -287,6 +287,32 @@ fn time_stands_while_something_outside_can_answer() {
     assert_eq!(ended, [(true, "answer y at 425\n".to_owned())]);
 }
 
+/// Who looks without waiting, by each kind of call, finds what those outside only begin to do when
+/// they are asked.
+#[test]
+fn who_looks_at_once_finds_what_those_outside_have_yet_to_do() {
+    let program = program("outside");
+    let folder = tempfile::tempdir().unwrap();
+    let [questions, answers] = ["questions", "answers"].map(|name| folder.path().join(name));
+    let made = Command::new("mkfifo").args([&questions, &answers]).status();
+    assert!(made.unwrap().success());
+    let mut outside = Command::new(&program);
+    outside.arg("answers").args([&questions, &answers]);
+    let mut outside = outside.spawn().unwrap();
+    let words = [
+        "asks",
+        questions.to_str().unwrap(),
+        answers.to_str().unwrap(),
+    ];
+    let (result, ended) = once(&program, &[&words], |coordinator| {
+        coordinator.heed_outside(outside.id());
+    });
+    // It ends when nobody can ask any more.
+    assert!(outside.wait().unwrap().success());
+    assert_eq!(result.unwrap().notices, Vec::<String>::new());
+    assert_eq!(ended, [(true, "read 1\npoll 1\nwait 1\n".to_owned())]);
+}
+
 #[test]
 fn who_waits_in_vain_is_named_with_the_call() {
     let hosts: [&[&str]; 2] = [&["server", "5005"], &["server", "5005"]];
