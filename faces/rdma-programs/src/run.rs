@@ -235,7 +235,11 @@ const MPI_PROGRAMS: [&str; 6] = ["mix", "pingpong", "collectives", "is", "cg", "
 /// The examples of VIA, which have a file beside them.
 const VIA_PROGRAMS: [&str; 4] = ["pingpong", "cqserver", "rdma_immediate", "latency"];
 
-/// Compiles our own programs for each MPI and for VIA, and copies those that need no compiler.
+/// A program of `rdma_cm`.
+const RDMA_CM_PROGRAM: &str = "ports";
+
+/// Compiles our own programs for each MPI, for VIA and for `rdma_cm`, and copies those that need no
+/// compiler.
 ///
 /// # Errors
 ///
@@ -263,7 +267,7 @@ pub(crate) fn build_programs(
             let mut command = Command::new(&compiler);
             command.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
             command.arg(&output).arg(&source).arg("-lm");
-            compile(command)?;
+            compile(&mut command)?;
         }
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -278,12 +282,16 @@ pub(crate) fn build_programs(
         ]);
         command.arg("-I").arg(root.join("include"));
         command.arg("-L").arg(libraries).arg("-lvipl");
-        compile(command)?;
+        compile(&mut command)?;
     }
-    Ok(())
+    let mut command = Command::new("cc");
+    command.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
+    command.arg(programs.join(RDMA_CM_PROGRAM));
+    command.arg(source.join(format!("{RDMA_CM_PROGRAM}.c")));
+    compile(command.arg("-lrdmacm"))
 }
 
-fn compile(mut command: Command) -> Result<(), String> {
+fn compile(command: &mut Command) -> Result<(), String> {
     let status = command.status();
     let status = status.map_err(|error| format!("{command:?}: {error}"))?;
     match status.success() {
