@@ -25,8 +25,10 @@ impl<P: Programs> Cluster<P> {
     /// finds it when its turn on the processor comes.
     #[inline]
     pub(crate) fn be_heard_of(&mut self, id: MessageId) {
-        let process = self.home_port(self.messages.get(id).target);
-        let notice = self.hardware.of(self.host_of(process)).notice;
+        let port = self.messages.get(id).target;
+        let process = self.home_port(port);
+        // As all that taking a message costs, it is that of the adapter by which it came.
+        let notice = self.hardware.of(self.host_of(port)).notice;
         if self.waits(process, notice) {
             return self.take_message(id, notice.alone());
         }
@@ -96,7 +98,8 @@ impl<P: Programs> Cluster<P> {
             self.untaken.remove(&process);
         }
         if let Some(id) = first {
-            let notice = self.hardware.of(self.host_of(process)).notice;
+            let port = self.messages.get(id).target;
+            let notice = self.hardware.of(self.host_of(port)).notice;
             self.take_message(id, notice.found());
         }
     }
