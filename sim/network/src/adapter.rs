@@ -3,8 +3,11 @@
 //!
 //! The adapter sends a piece of each flow in turn, and the messages of a flow one after another. It
 //! reads a piece over the bus when that before it begins on the link. The bus carries pieces of
-//! both directions, and those of other devices, first come first served.
+//! both directions, and those of other devices, first come first served. Several adapters may be on
+//! one bus: then it carries those of all of them so, and at one time those of the adapter with the
+//! smaller number first.
 
+use core::ops::{Index, IndexMut, Range};
 use std::collections::VecDeque;
 
 use viaduct_engine::prefetch;
@@ -182,41 +185,27 @@ impl Line {
     }
 }
 
-/// A host's adapter and bus.
+/// A bus: it serves pieces in the order in which they come.
 #[derive(Debug)]
-pub(crate) struct Adapter<I> {
-    /// When all that has come to the bus is gone, and the bytes of that.
-    pub(crate) bus_free: u64,
-    bus_bytes: f64,
-    pub(crate) inbox: VecDeque<Inbound<I>>,
-    pub(crate) inbox_max: u32,
-    /// What leaves over the link, and what crosses the bus alone.
-    pub(crate) out: Line,
-    pub(crate) inside: Line,
+pub(crate) struct Bus {
+    /// When all that has come to it is gone, and the bytes of that.
+    pub(crate) free: u64,
+    bytes: f64,
+    /// Most pieces that had come by links and were not yet written, at once.
+    pub(crate) waiting_max: u32,
 }
 
-impl<I> Adapter<I> {
-    pub(crate) const fn new() -> Self {
-        Self {
-            bus_free: 0,
-            bus_bytes: 0.0,
-            inbox: VecDeque::new(),
-            inbox_max: 0,
-            out: Line::new(),
-            inside: Line::new(),
-        }
-    }
-
+impl Bus {
     /// A piece takes the bus: when it begins there.
     #[inline]
-    fn take_bus(&mut self, time: u64, span: u64, bytes: f64) -> u64 {
-        let begin = time.max(self.bus_free);
-        self.bus_free = begin + span;
-        self.bus_bytes += bytes;
+    fn take(&mut self, time: u64, span: u64, bytes: f64) -> u64 {
+        let begin = time.max(self.free);
+        self.free = begin + span;
+        self.bytes += bytes;
         begin
     }
 
-    /// The adapter begins with a piece of a message that it sends, of a kind and so many bytes on
+    /// An adapter begins with a piece of a message that it sends, of a kind and so many bytes on
     /// the link: when it does.
     #[inline]
     pub(crate) fn read<P: Parts, const KINDS: usize>(
@@ -227,18 +216,11 @@ impl<I> Adapter<I> {
     ) -> u64 {
         let own = passage.own[kind];
         let begin = match passage.has_first_bus {
-            true => self.take_bus(now, own.bus, bytes / passage.scale),
+            true => self.take(now, own.bus, bytes / passage.scale),
             false => now,
         };
         passage.next_start = begin + own.pace;
         begin
-    }
-
-    /// A piece has come and is to be written.
-    #[inline]
-    pub(crate) fn expect(&mut self, inbound: Inbound<I>) {
-        self.inbox.push_back(inbound);
-        self.inbox_max = self.inbox_max.max(self.inbox.len() as u32);
     }
 
     /// A piece that has come crosses the bus: when its last byte is there.
@@ -251,9 +233,51 @@ impl<I> Adapter<I> {
     ) -> u64 {
         let own = passage.taken[kind];
         let begin = ready.max(passage.next_taken);
-        let begin = self.take_bus(begin, own.bus, bytes / passage.scale);
+        let begin = self.take(begin, own.bus, bytes / passage.scale);
         passage.next_taken = begin + own.pace;
         begin + own.span()
+    }
+
+    /// So many pieces have come by links and are not yet written.
+    #[inline]
+    fn count(&mut self, waiting: usize) {
+        self.waiting_max = self.waiting_max.max(waiting as u32);
+    }
+
+    /// Bytes that it has carried by a time, at a rate.
+    fn carried_by(&self, now: u64, bytes_per_picosecond: f64) -> f64 {
+        let ahead = self.free.saturating_sub(now) as f64;
+        if ahead > 0.0 {
+            (self.bytes - ahead * bytes_per_picosecond).max(0.0)
+        } else {
+            self.bytes
+        }
+    }
+}
+
+/// A host's adapter and bus.
+#[derive(Debug)]
+pub(crate) struct Adapter<I> {
+    /// Of those that are on one bus, that of the first.
+    bus: Bus,
+    pub(crate) inbox: VecDeque<Inbound<I>>,
+    /// What leaves over the link, and what crosses the bus alone.
+    pub(crate) out: Line,
+    pub(crate) inside: Line,
+}
+
+impl<I> Adapter<I> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            bus: Bus {
+                free: 0,
+                bytes: 0.0,
+                waiting_max: 0,
+            },
+            inbox: VecDeque::new(),
+            out: Line::new(),
+            inside: Line::new(),
+        }
     }
 
     /// Asks for what it works on next.
@@ -266,24 +290,124 @@ impl<I> Adapter<I> {
         }
     }
 
-    /// When it has something to do.
-    pub(crate) fn wake(&self) -> u64 {
-        let ready = self.inbox.front().map_or(NEVER, |it| it.ready);
-        ready.min(self.out.wake).min(self.inside.wake)
+    /// When the first piece that has come may be written.
+    #[inline]
+    pub(crate) fn ready(&self) -> u64 {
+        self.inbox.front().map_or(NEVER, |it| it.ready)
     }
 
-    /// Bytes that its bus has carried by a time, at a rate.
-    pub(crate) fn carried_by(&self, now: u64, bytes_per_picosecond: f64) -> f64 {
-        let ahead = self.bus_free.saturating_sub(now) as f64;
-        if ahead > 0.0 {
-            (self.bus_bytes - ahead * bytes_per_picosecond).max(0.0)
-        } else {
-            self.bus_bytes
+    /// When it has something to do.
+    pub(crate) fn wake(&self) -> u64 {
+        self.ready().min(self.out.wake).min(self.inside.wake)
+    }
+}
+
+/// Those of all hosts, by number.
+#[derive(Debug)]
+pub(crate) struct Adapters<I> {
+    all: Vec<Adapter<I>>,
+    /// So many, one after the other, are on one bus.
+    per_bus: u32,
+}
+
+impl<I> Index<u32> for Adapters<I> {
+    type Output = Adapter<I>;
+
+    #[inline]
+    fn index(&self, host: u32) -> &Adapter<I> {
+        &self.all[host as usize]
+    }
+}
+
+impl<I> IndexMut<u32> for Adapters<I> {
+    #[inline]
+    fn index_mut(&mut self, host: u32) -> &mut Adapter<I> {
+        &mut self.all[host as usize]
+    }
+}
+
+impl<I> Adapters<I> {
+    /// Each on a bus of its own.
+    pub(crate) fn new(hosts: u32) -> Self {
+        Self {
+            all: (0..hosts).map(|_| Adapter::new()).collect(),
+            per_bus: 1,
         }
     }
 
+    /// Puts each so many, one after the other, on one bus.
+    pub(crate) fn share_buses(&mut self, hosts: u32) {
+        self.per_bus = hosts.max(1);
+    }
+
+    /// Whether each is on a bus of its own.
+    #[inline]
+    pub(crate) const fn have_own_buses(&self) -> bool {
+        self.per_bus == 1
+    }
+
+    /// The first of those that are on the bus of one.
+    #[inline]
+    pub(crate) const fn first_with(&self, host: u32) -> u32 {
+        match self.per_bus {
+            1 => host,
+            hosts => host - host % hosts,
+        }
+    }
+
+    /// All that are on the bus of one.
+    pub(crate) fn all_with(&self, host: u32) -> Range<u32> {
+        let first = self.first_with(host);
+        first..(first + self.per_bus).min(self.all.len() as u32)
+    }
+
+    /// The bus that one is on.
+    #[inline]
+    pub(crate) fn bus(&self, host: u32) -> &Bus {
+        &self[self.first_with(host)].bus
+    }
+
+    /// See [`Adapters::bus`].
+    #[inline]
+    pub(crate) fn bus_mut(&mut self, host: u32) -> &mut Bus {
+        let first = self.first_with(host);
+        &mut self[first].bus
+    }
+
+    /// A piece has come to one and is to be written.
+    #[inline]
+    pub(crate) fn expect(&mut self, host: u32, inbound: Inbound<I>) {
+        let adapter = &mut self.all[host as usize];
+        adapter.inbox.push_back(inbound);
+        match self.per_bus {
+            1 => adapter.bus.count(adapter.inbox.len()),
+            _ => self.count_all_with(host),
+        }
+    }
+
+    #[inline(never)]
+    fn count_all_with(&mut self, host: u32) {
+        let waiting = self.all_with(host).map(|it| self[it].inbox.len()).sum();
+        self.bus_mut(host).count(waiting);
+    }
+
+    /// Bytes that each bus has carried by a time; there is one for each adapter, and nothing
+    /// crosses those of any that is not the first on its bus.
+    pub(crate) fn carried_by(
+        &self,
+        now: u64,
+        bytes_per_picosecond: impl Fn(u32) -> f64,
+    ) -> impl Iterator<Item = f64> {
+        let buses = (0..).zip(&self.all);
+        buses.map(move |(host, it)| it.bus.carried_by(now, bytes_per_picosecond(host)))
+    }
+
     pub(crate) fn state_bytes(&self) -> usize {
-        let flows = self.out.flows.capacity() + self.inside.flows.capacity();
-        flows * size_of::<Flow>() + self.inbox.capacity() * size_of::<Inbound<I>>()
+        let of_one = |it: &Adapter<I>| {
+            let flows = it.out.flows.capacity() + it.inside.flows.capacity();
+            flows * size_of::<Flow>() + it.inbox.capacity() * size_of::<Inbound<I>>()
+        };
+        let adapters: usize = self.all.iter().map(of_one).sum();
+        self.all.capacity() * size_of::<Adapter<I>>() + adapters
     }
 }

@@ -13,7 +13,8 @@
 //! other. Unless each takes a way of its own ([`spread`]).
 //!
 //! Time goes from event to event: of a switch or a host, when it has something to do. Those of one
-//! time may be worked out in any order, since what one does others see later. An arrival is no
+//! time may be worked out in any order, since what one does others see later; but for hosts on one
+//! bus, which have it in the order of their numbers. An arrival is no
 //! event by itself, and nor is a credit unless somebody waits for it. Of the caller's events one
 //! lets all that is due happen; three are of a message: that its sender is done, that its head is
 //! there, that its last byte is.
@@ -42,7 +43,7 @@ use self::spread::Routed;
 use self::switch::Switch;
 use self::units::{Cut, Kind, Passages, Units};
 use crate::account::Account;
-use crate::adapter::{Adapter, Inbound, NEVER};
+use crate::adapter::{Adapters, Inbound, NEVER};
 use crate::by_host::ByHost;
 use crate::fluid::{FlowDemand, FlowId, ResourceId};
 use crate::frames::alone::{Forwarding, Span};
@@ -71,7 +72,7 @@ pub(crate) struct Credits {
     links: Vec<Link>,
     channels: Vec<Channel>,
     switches: Vec<Switch>,
-    adapters: Vec<Adapter<Held>>,
+    adapters: Adapters<Held>,
     /// When each switch, and behind those each host, is to be worked out next.
     wakes: Vec<u64>,
     due: BinaryHeap<Reverse<(u64, u32)>>,
@@ -180,7 +181,7 @@ impl Credits {
             channels,
             wakes: vec![NEVER; switches.len() + hosts as usize],
             switches,
-            adapters: (0..hosts).map(|_| Adapter::new()).collect(),
+            adapters: Adapters::new(hosts),
             due: BinaryHeap::new(),
             due_event: EventId::NONE,
             due_at: NEVER,
@@ -207,6 +208,11 @@ impl Credits {
         }
     }
 
+    /// Puts each so many hosts, one after the other, on one bus.
+    pub(crate) fn share_buses(&mut self, hosts: u32) {
+        self.adapters.share_buses(hosts);
+    }
+
     /// A message begins to move. `alone` is what that costs with nobody else there.
     pub(crate) fn begin<E: Copy + From<FlowId>>(
         &mut self,
@@ -220,7 +226,7 @@ impl Credits {
         let passage = &mut self.passages[id as usize];
         passage.parts.begun = now;
         let source = crossing.hosts.0;
-        let adapter = &mut self.adapters[source as usize];
+        let adapter = &mut self.adapters[source];
         if !passage.way.is_empty() {
             adapter.out.join(&mut self.passages, id, crossing.flow, now);
         } else if passage.has_first_bus {
@@ -332,7 +338,7 @@ impl Credits {
     }
 
     fn wake_host(&mut self, host: u32) {
-        let time = self.adapters[host as usize].wake();
+        let time = self.adapters[host].wake();
         if time < NEVER {
             self.wake(self.switches.len() as u32 + host, time);
         }
@@ -407,7 +413,7 @@ impl Credits {
         }
         let from = link.from;
         if let Some(host) = from.checked_sub(self.switches.len() as u32) {
-            self.adapters[host as usize].out.look_at(time);
+            self.adapters[host].out.look_at(time);
             self.wake_host(host);
         } else {
             self.wake(from, time);
@@ -492,6 +498,7 @@ impl Credits {
     }
 
     /// A unit's first byte comes to its target, the rest as fast as the last link brings it.
+    #[inline(never)]
     fn arrive(
         &mut self,
         id: u32,
@@ -510,7 +517,7 @@ impl Credits {
         let ready = head + service.saturating_sub(span);
         if passage.has_last_bus {
             let host = passage.target;
-            self.adapters[host as usize].expect(Inbound {
+            let inbound = Inbound {
                 ready,
                 passage: id,
                 what: Held {
@@ -518,7 +525,8 @@ impl Credits {
                     channel,
                     credits,
                 },
-            });
+            };
+            self.adapters.expect(host, inbound);
             return self.wake_host(host);
         }
         let end = passage.take(ready, span);
@@ -533,8 +541,8 @@ impl Credits {
     /// A host has something to do at a time.
     fn work_host(&mut self, host: u32, now: u64) {
         loop {
-            let adapter = &self.adapters[host as usize];
-            if adapter.inbox.front().is_some_and(|it| it.ready <= now) {
+            let adapter = &self.adapters[host];
+            if adapter.ready() <= now {
                 self.take_in(host);
             } else if adapter.inside.wake <= now {
                 self.move_inside(host, now);
@@ -548,14 +556,15 @@ impl Credits {
 
     /// A unit that has come crosses the bus.
     fn take_in(&mut self, host: u32) {
-        let adapter = &mut self.adapters[host as usize];
+        let adapter = &mut self.adapters[host];
         let Some(it) = adapter.inbox.pop_front() else {
             return;
         };
         let passage = &mut self.passages[it.passage as usize];
         let kind = it.what.kind;
         let bytes = passage.parts.bytes(kind);
-        let end = adapter.write(passage, it.ready, (kind.place(), bytes));
+        let bus = self.adapters.bus_mut(host);
+        let end = bus.write(passage, it.ready, (kind.place(), bytes));
         if self.followed.is_some() {
             self.follow_bus(host, (it.passage, kind), (it.ready, end));
         }
@@ -575,7 +584,7 @@ impl Credits {
 
     /// A packet of what crosses the bus alone does.
     fn move_inside(&mut self, host: u32, now: u64) {
-        let adapter = &mut self.adapters[host as usize];
+        let adapter = &mut self.adapters[host];
         let place = match adapter.inside.turn(&self.passages, now) {
             Ok(place) => place,
             Err(next) => {
@@ -587,14 +596,17 @@ impl Credits {
         let passage = &mut self.passages[id as usize];
         let kind = passage.parts.left.next();
         let bytes = passage.parts.bytes(kind);
-        let begin = adapter.read(passage, now, (kind.place(), bytes));
+        let bus = self.adapters.bus_mut(host);
+        let begin = bus.read(passage, now, (kind.place(), bytes));
+        let bus_free = bus.free;
         passage.parts.send();
         if kind == Kind::MessageEnd {
             passage.end = begin + passage.own[kind.place()].span();
             self.notices.push((passage.end, id));
         }
-        adapter.inside.rotate(&self.passages, place);
-        adapter.inside.rest_until(adapter.bus_free);
+        let inside = &mut self.adapters[host].inside;
+        inside.rotate(&self.passages, place);
+        inside.rest_until(bus_free);
         if self.followed.is_some() {
             self.follow_inside(host, (id, kind), begin);
         }
@@ -603,8 +615,8 @@ impl Credits {
     /// The flow of a host whose turn it is and whose next unit finds room, else when one may.
     fn turn(&mut self, host: u32, now: u64) -> Result<usize, u64> {
         let mut next = NEVER;
-        for place in 0..self.adapters[host as usize].out.flows.len() {
-            let id = self.adapters[host as usize].out.flows[place].first;
+        for place in 0..self.adapters[host].out.flows.len() {
+            let id = self.adapters[host].out.flows[place].first;
             let passage = &self.passages[id as usize];
             if passage.next_start > now {
                 next = next.min(passage.next_start);
@@ -632,19 +644,19 @@ impl Credits {
         let place = match self.turn(host, now) {
             Ok(place) => place,
             Err(next) => {
-                self.adapters[host as usize].out.wake = next;
+                self.adapters[host].out.wake = next;
                 return;
             }
         };
-        let id = self.adapters[host as usize].out.flows[place].first;
+        let id = self.adapters[host].out.flows[place].first;
         let packet = self.route_packet(host, id);
-        let adapter = &mut self.adapters[host as usize];
         let passage = &mut self.passages[id as usize];
         let kind = passage.parts.left.next();
         let own = passage.own[kind.place()];
         let allowed = passage.next_start;
         let bytes = passage.parts.bytes(kind);
-        let begin = adapter.read(passage, now, (kind.place(), bytes));
+        let bus = self.adapters.bus_mut(host);
+        let begin = bus.read(passage, now, (kind.place(), bytes));
         let link = &self.links[self.channels[passage.way[0] as usize].link as usize];
         let service = link.service(bytes);
         let comes = begin + own.span().saturating_sub(service);
@@ -654,12 +666,13 @@ impl Credits {
             passage.gone = start + service;
             self.notices.push((passage.gone, id));
         }
+        let out = &mut self.adapters[host].out;
         if kind.ends_packet() {
             passage.parts.packet = NONE;
-            adapter.out.rotate(&self.passages, place);
+            out.rotate(&self.passages, place);
         }
         // It reads the next one while this one leaves.
-        adapter.out.rest_until(match own.span() {
+        out.rest_until(match own.span() {
             0 => start + service,
             _ => start,
         });
@@ -679,12 +692,12 @@ impl Credits {
 
     /// Whether something is on a host's bus now.
     pub(crate) fn busy_on_bus(&mut self, host: u32, now: Time) -> bool {
-        self.adapters[host as usize].bus_free > now.picoseconds()
+        self.adapters.bus(host).free > now.picoseconds()
     }
 
     /// A short transaction takes some of a busy bus's time away.
     pub(crate) fn hold_up(&mut self, host: u32, length: Time) {
-        self.adapters[host as usize].bus_free += length.picoseconds();
+        self.adapters.bus_mut(host).free += length.picoseconds();
     }
 
     /// Works out until now what links and buses have carried.
@@ -692,8 +705,7 @@ impl Credits {
         let now = now.picoseconds();
         let rate = |host| self.bus_rates.of(host).bytes_per_picosecond();
         let links = self.links.iter().map(|link| link.carried_by(now));
-        let buses = (0..).zip(&self.adapters);
-        let buses = buses.map(|(host, it)| it.carried_by(now, rate(host)));
+        let buses = self.adapters.carried_by(now, rate);
         self.account.credit(links.chain(buses));
     }
 
@@ -724,7 +736,10 @@ impl Credits {
         let place = resource.0 as usize;
         match self.links.get(place) {
             Some(link) => link.units_max,
-            None => self.adapters[place - self.links.len()].inbox_max,
+            None => {
+                let host = resource.0 - self.links.len() as u32;
+                self.adapters.bus(host).waiting_max
+            }
         }
     }
 
@@ -760,14 +775,12 @@ impl Credits {
         let returning: usize = self.links.iter().map(|it| it.returning.capacity()).sum();
         let units: usize = self.channels.iter().map(|it| it.units.capacity()).sum();
         let switches: usize = self.switches.iter().map(Switch::state_bytes).sum();
-        let adapters: usize = self.adapters.iter().map(Adapter::state_bytes).sum();
         self.links.capacity() * size_of::<Link>()
             + returning * size_of::<(u64, u32, u32)>()
             + self.channels.capacity() * size_of::<Channel>()
             + units * size_of::<Unit>()
             + switches
-            + self.adapters.capacity() * size_of::<Adapter<Held>>()
-            + adapters
+            + self.adapters.state_bytes()
             + self.passages.state_bytes()
             + self.ways_bytes()
             + self.due.capacity() * size_of::<Reverse<(u64, u32)>>()

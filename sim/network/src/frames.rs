@@ -10,9 +10,10 @@
 //! Time goes by windows ([`calendar`]). A window is the least time from a frame's start on a cable
 //! to its entering the next queue, so that queues are worked out a window ahead of the hosts, each
 //! by itself, and the hosts' events see what has come of it. An adapter is worked out when somebody
-//! asks, and at the end of each window. One event of the caller's ends a window, and those behind
-//! it too where nothing else is to happen first ([`window`]); three, or four of a message: that its
-//! sender is done, that its head is there, that its last byte is.
+//! asks, and at the end of each window, together with those on its bus. One event of the caller's
+//! ends a window, and those behind it too where nothing else is to happen first ([`window`]);
+//! three, or four of a message: that its sender is done, that its head is there, that its last byte
+//! is.
 
 mod active;
 pub(crate) mod alone;
@@ -58,7 +59,7 @@ use self::parts::{Passages, Whole};
 use self::pause::Pauses;
 use self::replies::Replies;
 use crate::account::Account;
-use crate::adapter::{Adapter, Inbound, NEVER};
+use crate::adapter::{Adapters, Inbound, NEVER};
 use crate::by_host::ByHost;
 use crate::fluid::{FlowDemand, FlowId, ResourceId};
 use crate::followed::Followed;
@@ -76,7 +77,7 @@ const WINDOW: FlowId = FlowId(u32::MAX - 1);
 pub(crate) struct Frames {
     cables: Cables,
     outputs: Vec<Output>,
-    adapters: Vec<Adapter<Kind>>,
+    adapters: Adapters<Kind>,
     bus_rates: ByHost<Rate>,
     frame: Frame,
     forwarding: Forwarding,
@@ -164,7 +165,7 @@ impl Frames {
             due: Vec::new(),
             cables,
             outputs,
-            adapters: (0..hosts).map(|_| Adapter::new()).collect(),
+            adapters: Adapters::new(hosts),
             bus_rates,
             frame: links.frame,
             forwarding,
@@ -204,6 +205,11 @@ impl Frames {
         }
     }
 
+    /// Puts each so many hosts, one after the other, on one bus.
+    pub(crate) fn share_buses(&mut self, hosts: u32) {
+        self.adapters.share_buses(hosts);
+    }
+
     /// A message begins to move. `alone` is what that costs with nobody else there.
     pub(crate) fn begin<E: Copy + From<FlowId>>(
         &mut self,
@@ -224,7 +230,7 @@ impl Frames {
             self.notices.push((passage.end, id));
         } else if passage.way.is_empty() {
             self.advance(source, now);
-            self.adapters[source as usize]
+            self.adapters[source]
                 .inside
                 .join(&mut self.passages, id, crossing.flow, now);
             let passage = &mut self.passages[id as usize];
@@ -239,13 +245,13 @@ impl Frames {
                 let parts = &mut self.passages[id as usize].parts;
                 (parts.is_spread, parts.next_number) = (true, spread.first_number(source));
             }
-            let adapter = &mut self.adapters[source as usize];
+            let adapter = &mut self.adapters[source];
             adapter.out.join(&mut self.passages, id, crossing.flow, now);
             if let (Some(overtaking), Some(flow)) = (&mut self.overtaking, crossing.flow) {
                 overtaking.begin(flow, id);
             }
             self.open_window(id);
-            if self.adapters[source as usize].out.wake < self.active_from[source as usize] {
+            if self.adapters[source].out.wake < self.active_from[source as usize] {
                 self.activate(source, now);
             }
             let passage = &self.passages[id as usize];
@@ -386,7 +392,7 @@ impl Frames {
             cable.service(passage.parts.sizes.last),
         );
         let mut least = passage.parts.rest(full, last);
-        let line = &self.adapters[passage.parts.source as usize].out;
+        let line = &self.adapters[passage.parts.source].out;
         if self.windows.is_some() {
             let from = match line.wake {
                 // It waits for something to come: that is not told before the next window, or is
@@ -526,18 +532,44 @@ impl Frames {
         if ends {
             self.look_from(id, ready + span);
         }
-        self.adapters[target as usize].expect(Inbound {
+        let inbound = Inbound {
             ready,
             passage: id,
             what: kind.ending(ends),
-        });
+        };
+        self.adapters.expect(target, inbound);
     }
 
-    /// Works out what a host's adapter and bus have done before `until`.
+    /// Works out what a host's bus, and the adapters that are on it, have done before `until`.
+    #[inline]
     fn advance(&mut self, host: u32, until: u64) {
+        match self.adapters.have_own_buses() {
+            true => self.advance_one(host, until),
+            false => self.advance_all_with(host, until),
+        }
+    }
+
+    /// All adapters on a host's bus, in the order of time; at one time in that of their numbers.
+    #[inline(never)]
+    fn advance_all_with(&mut self, host: u32, until: u64) {
+        let all = self.adapters.all_with(host);
         loop {
-            let adapter = &mut self.adapters[host as usize];
-            let ready = adapter.inbox.front().map_or(NEVER, |it| it.ready);
+            let wakes = all.clone().map(|host| {
+                let wake = self.adapters[host].wake();
+                (wake.min(self.hears_from(host)), host)
+            });
+            match wakes.min() {
+                Some((time, host)) if time < until => self.advance_one(host, time + 1),
+                _ => return,
+            }
+        }
+    }
+
+    /// One adapter by itself.
+    fn advance_one(&mut self, host: u32, until: u64) {
+        loop {
+            let adapter = &self.adapters[host];
+            let ready = adapter.ready();
             let (inside, out) = (adapter.inside.wake, adapter.out.wake);
             let heard = self.hears_from(host);
             let next = ready.min(inside).min(out).min(heard);
@@ -558,7 +590,7 @@ impl Frames {
 
     /// A frame that has come crosses the bus.
     fn take_in(&mut self, host: u32) {
-        let adapter = &mut self.adapters[host as usize];
+        let adapter = &mut self.adapters[host];
         let Some(Inbound {
             ready,
             passage: id,
@@ -570,7 +602,8 @@ impl Frames {
         let passage = &mut self.passages[id as usize];
         if kind.is_lost() {
             // No frame comes, and no more are to.
-            let over = ready.max(passage.next_taken).max(adapter.bus_free);
+            let bus_free = self.adapters.bus(host).free;
+            let over = ready.max(passage.next_taken).max(bus_free);
             if self.overtaking.is_some() {
                 // Nobody looks before what has come by then is over the bus.
                 return self.is_with_host(id, over.max(ready + 1));
@@ -579,7 +612,8 @@ impl Frames {
             return;
         }
         let bytes = passage.parts.sizes.bytes(kind.is_last());
-        let end = adapter.write(passage, ready, (usize::from(kind.is_last()), bytes));
+        let bus = self.adapters.bus_mut(host);
+        let end = bus.write(passage, ready, (usize::from(kind.is_last()), bytes));
         if self.followed.is_some() {
             let span = self.passages[id as usize].taken[usize::from(kind.is_last())].span();
             self.follow_bus(host, id, kind, (ready, end - span, end));
@@ -591,7 +625,7 @@ impl Frames {
 
     /// A frame of what crosses the bus alone does.
     fn move_inside(&mut self, host: u32, time: u64) {
-        let adapter = &mut self.adapters[host as usize];
+        let adapter = &mut self.adapters[host];
         let place = match adapter.inside.turn(&self.passages, time) {
             Ok(place) => place,
             Err(next) => {
@@ -603,14 +637,17 @@ impl Frames {
         let passage = &mut self.passages[id as usize];
         let kind = passage.parts.next_kind();
         let bytes = passage.parts.sizes.bytes(kind.is_last());
-        let begin = adapter.read(passage, time, (usize::from(kind.is_last()), bytes));
+        let bus = self.adapters.bus_mut(host);
+        let begin = bus.read(passage, time, (usize::from(kind.is_last()), bytes));
+        let bus_free = bus.free;
         let span = passage.own[usize::from(kind.is_last())].span();
         passage.parts.send();
         if kind.is_last() {
             passage.end = begin + span;
         }
-        adapter.inside.rotate(&self.passages, place);
-        adapter.inside.rest_in_turn_until(adapter.bus_free);
+        let inside = &mut self.adapters[host].inside;
+        inside.rotate(&self.passages, place);
+        inside.rest_in_turn_until(bus_free);
         if self.followed.is_some() {
             self.follow_inside(host, id, kind, (begin, begin + span));
         }
@@ -621,7 +658,7 @@ impl Frames {
         if self.send_ready(host, time) {
             return;
         }
-        let adapter = &mut self.adapters[host as usize];
+        let adapter = &mut self.adapters[host];
         let place = match adapter.out.turn(&self.passages, time) {
             Ok(place) => place,
             Err(next) => {
@@ -639,7 +676,8 @@ impl Frames {
         let kind = passage.parts.next_kind();
         let own = passage.own[usize::from(kind.is_last())];
         let bytes = passage.parts.sizes.bytes(kind.is_last());
-        let begin = adapter.read(passage, time, (usize::from(kind.is_last()), bytes));
+        let bus = self.adapters.bus_mut(host);
+        let begin = bus.read(passage, time, (usize::from(kind.is_last()), bytes));
         passage.parts.send();
         let flow = passage.parts.flow;
         if self.spread.is_some() {
@@ -648,11 +686,9 @@ impl Frames {
         if self.are_slowed() {
             self.pace(id, time, begin, bytes);
         }
-        self.adapters[host as usize]
-            .out
-            .rotate(&self.passages, place);
+        self.adapters[host].out.rotate(&self.passages, place);
         self.hold_back(host, flow);
-        let adapter = &mut self.adapters[host as usize];
+        let adapter = &mut self.adapters[host];
         adapter.out.open_from = NEVER;
         let passage = &self.passages[id as usize];
         let service = self.cables[passage.way[0]].service(bytes);
@@ -688,7 +724,7 @@ impl Frames {
                 self.notices.push((passage.gone, id));
             }
         }
-        let adapter = &mut self.adapters[host as usize];
+        let adapter = &mut self.adapters[host];
         // It reads the next one while this one leaves.
         adapter.out.rest_in_turn_until(match reads_ahead {
             true => start,
@@ -718,25 +754,24 @@ impl Frames {
         let now = queue.now().picoseconds();
         self.advance(host, now);
         self.tell(queue);
-        self.adapters[host as usize].bus_free > now
+        self.adapters.bus(host).free > now
     }
 
     /// A short transaction takes some of a busy bus's time away.
     pub(crate) fn hold_up(&mut self, host: u32, length: Time) {
-        self.adapters[host as usize].bus_free += length.picoseconds();
+        self.adapters.bus_mut(host).free += length.picoseconds();
     }
 
     /// Works out until now what links and buses have carried.
     pub(crate) fn credit_all(&mut self, now: Time) {
         let now = now.picoseconds();
-        for host in 0..self.adapters.len() as u32 {
+        for host in 0..self.active_from.len() as u32 {
             self.advance(host, now);
         }
         let links = self.outputs.iter().zip(self.cables.iter());
         let links = links.map(|(output, cable)| output.carried(now, cable.rate));
         let rate = |host| self.bus_rates.of(host).bytes_per_picosecond();
-        let buses = (0..).zip(&self.adapters);
-        let buses = buses.map(|(host, it)| it.carried_by(now, rate(host)));
+        let buses = self.adapters.carried_by(now, rate);
         self.account.credit(links.chain(buses));
     }
 
@@ -763,7 +798,10 @@ impl Frames {
         let place = resource.0 as usize;
         match self.outputs.get(place) {
             Some(output) => output.frames_max(),
-            None => self.adapters[place - self.outputs.len()].inbox_max,
+            None => {
+                let host = resource.0 - self.outputs.len() as u32;
+                self.adapters.bus(host).waiting_max
+            }
         }
     }
 
@@ -780,13 +818,11 @@ impl Frames {
     /// Memory of all this.
     pub(crate) fn state_bytes(&self) -> usize {
         let outputs: usize = self.outputs.iter().map(Output::state_bytes).sum();
-        let adapters: usize = self.adapters.iter().map(Adapter::state_bytes).sum();
         self.cables.state_bytes()
             + self.outputs.capacity() * size_of::<Output>()
             + outputs
             + self.inboxes.state_bytes()
-            + self.adapters.capacity() * size_of::<Adapter<Kind>>()
-            + adapters
+            + self.adapters.state_bytes()
             + self.passages.state_bytes()
             + self.calendar.state_bytes()
             + self.active.state_bytes()

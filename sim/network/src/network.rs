@@ -174,9 +174,14 @@ impl Network {
     }
 
     /// Gives each so many hosts, one after the other, one bus: they are adapters of one machine.
-    /// Only where buses are shared as links are, and not where frames or packets cross them.
     pub fn share_buses(&mut self, hosts: u32) {
         self.hosts_per_bus = hosts.max(1);
+        match &mut self.apart {
+            Some(Apart::Frames(frames)) => frames.share_buses(hosts),
+            Some(Apart::Credits(credits)) => credits.share_buses(hosts),
+            // They cross those that `Network::bus` names.
+            None | Some(Apart::Queues(_) | Apart::Arrived(_)) => {}
+        }
     }
 
     /// Begins to move a message's bytes.

@@ -234,7 +234,6 @@ impl Checker<'_> {
                 disturbance: None,
                 // Those that do not understand each other were refused when they were read.
                 hosts: HostsKind::of(&config.host, config.hosts.adapters),
-                sharing: config.links.sharing,
             });
         let refused = combinations.filter_map(|it| Refusal::of(&it)).next();
         let Some(refusal @ Refusal { reason, help, .. }) = refused else {
@@ -243,9 +242,7 @@ impl Checker<'_> {
         let (keys, hosts) = (&self.settings.traffic, &self.settings.hosts);
         let is = |other: Refusal| refusal.reason == other.reason;
         let place = match traffic.arrivals {
-            _ if is(Refusal::FRAMES_ON_ONE_BUS) || is(Refusal::ONE_ADAPTER) => {
-                hosts.adapters.place()
-            }
+            _ if is(Refusal::ONE_ADAPTER) => hosts.adapters.place(),
             _ if is(Refusal::OWN_TRANSPORT) => keys.reliability.place(),
             _ if is(Refusal::OWN_MESSAGES) => keys.operation.place(),
             _ if is(Refusal::ALIKE_INTERFACES) => {

@@ -8,7 +8,6 @@
 use viaduct_cluster::adapters::Adapters;
 use viaduct_cluster::workload::MessageOperation;
 use viaduct_hardware::{ByHost, HostModel};
-use viaduct_network::Sharing;
 use viaduct_provider::via::ReliabilityLevel;
 
 use crate::schema::MechanismKind;
@@ -43,7 +42,7 @@ pub enum Disturbance {
     Background,
 }
 
-/// What is put together. Every topology carries every combination.
+/// What is put together. Every topology carries every combination, at every level of the network.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Combination {
     /// Who sends.
@@ -60,8 +59,6 @@ pub struct Combination {
     pub disturbance: Option<Disturbance>,
     /// Which hosts there are.
     pub hosts: HostsKind,
-    /// How the network is computed.
-    pub sharing: Sharing,
 }
 
 /// Which hosts are put together.
@@ -71,10 +68,8 @@ pub enum HostsKind {
     Alike,
     /// They differ in what each end of a message may have for itself.
     Groups,
-    /// Each has several adapters, each on a bus of its own, or on one that limits nothing.
+    /// Each has several adapters.
     Adapters,
-    /// Each has several adapters on one bus.
-    AdaptersOnOneBus,
     /// Their adapters do not understand each other: [`viaduct_hardware::Mechanism::differs_from`]
     /// says why.
     Strangers,
@@ -84,10 +79,7 @@ impl HostsKind {
     /// That of hosts whose adapters understand each other.
     #[must_use]
     pub fn of(hosts: &ByHost<HostModel>, adapters: Adapters) -> Self {
-        // A bus that limits nothing is shared by nobody.
-        let has_buses = hosts.values().any(|host| !host.bus.is_free());
         match hosts.are_alike() {
-            _ if adapters.count > 1 && !adapters.has_own_bus && has_buses => Self::AdaptersOnOneBus,
             _ if adapters.count > 1 => Self::Adapters,
             true => Self::Alike,
             false => Self::Groups,
@@ -169,25 +161,11 @@ impl Refusal {
         reason: "endpoints find one interface at their host",
         help: "leave hosts.adapters out: on the topology \"rail\" each interface of a server is a \
                host of its own for them",
-        refuses: |it| {
-            let has_several = matches!(it.hosts, HostsKind::Adapters | HostsKind::AdaptersOnOneBus);
-            it.workload == Workload::Endpoints && has_several
-        },
-    };
-
-    /// Frames of several adapters on one bus.
-    pub const FRAMES_ON_ONE_BUS: Self = Self {
-        reason: "frames and packets of several adapters do not share a bus: each adapter reads and \
-                 writes them over a bus of its own",
-        help: "set hosts.buses to \"own\", or links.model to \"max-min\", \"queues\" or \"fluid\"",
-        refuses: |it| {
-            it.hosts == HostsKind::AdaptersOnOneBus
-                && matches!(it.sharing, Sharing::Packets | Sharing::Credits)
-        },
+        refuses: |it| it.workload == Workload::Endpoints && it.hosts == HostsKind::Adapters,
     };
 
     /// The table.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::NO_VIS,
         Self::OWN_TRANSPORT,
         Self::OWN_MESSAGES,
@@ -196,7 +174,6 @@ impl Refusal {
         Self::STRANGERS,
         Self::ALIKE_INTERFACES,
         Self::ONE_ADAPTER,
-        Self::FRAMES_ON_ONE_BUS,
     ];
 
     /// Why a combination is refused; none if it runs.

@@ -173,7 +173,6 @@ fn programs_in(
         level: None,
         disturbance: None,
         hosts: HostsKind::of(&hosts, config.hosts.adapters),
-        sharing: config.links.sharing,
     };
     if let Some(Refusal { reason, help, .. }) = Refusal::of(&combination) {
         let reason = format!("the study {name}: {reason}: {help}");

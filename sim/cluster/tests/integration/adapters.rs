@@ -220,7 +220,7 @@ fn adapters_share_the_bus_of_their_host_unless_each_has_its_own() {
         &[by(send(100_000, 1), 0), by(send(100_000, 1), 1)],
         &[by(receive(100_000, 0), 0), by(receive(100_000, 0), 1)],
     ];
-    for sharing in [Sharing::Fluid, Sharing::MaxMin, Sharing::Queues] {
+    for sharing in LEVELS {
         let time = |has_own_bus| {
             let mut host = ideal_host();
             // As fast as a link.
@@ -231,15 +231,47 @@ fn adapters_share_the_bus_of_their_host_unless_each_has_its_own() {
             };
             let mut config = graph_on(chains(&ranks), host, two, (1, None));
             config.links.sharing = sharing;
+            config.links.frame.payload_bytes = 1_500;
             let result = run(&config);
             assert_eq!(result.buses.count, if has_own_bus { 4 } else { 2 });
             result.application.unwrap().makespan
         };
+        // Messages take turns in frames or flow by flow, and the time in which one has the bus.
         let (own, shared) = (time(true), time(false));
         assert!(
-            shared.picoseconds() * 10 > own.picoseconds() * 18,
+            (18..=20).contains(&(shared.picoseconds() * 10 / own.picoseconds())),
             "{sharing:?}: {own} {shared}"
         );
+    }
+}
+
+#[test]
+fn an_idle_adapter_takes_nothing_of_the_bus_that_it_shares() {
+    for sharing in LEVELS {
+        for processes in [1, 2] {
+            let digest = |has_own_bus| {
+                // A process of three has an adapter of its own: one or two of three are used.
+                let three = Adapters {
+                    has_own_bus,
+                    ..adapters(3, AdapterChoice::Process)
+                };
+                let mut config = on(rails(5, 3, costly_host(), Pattern::Uniform), three);
+                config.links.sharing = sharing;
+                config.links.frame.payload_bytes = 1_500;
+                config.hosts.processes = processes;
+                config.traffic.arrivals = Arrivals::Open(Interval::exponential(2e8).unwrap());
+                config.traffic.size = SizeDistribution::uniform(0, 30_000).unwrap();
+                config.run.until = Time::from_milliseconds(20);
+                config.traffic.stop = config.run.until;
+                let result = run(&config);
+                assert!(result.messages.delivered > 400, "{sharing:?}");
+                result.digest
+            };
+            match processes {
+                1 => assert_eq!(digest(true), digest(false), "{sharing:?}"),
+                _ => assert_ne!(digest(true), digest(false), "{sharing:?}"),
+            }
+        }
     }
 }
 
@@ -503,12 +535,14 @@ fn all_levels_and_choices_keep_what_every_run_must_keep() {
         AdapterChoice::Process,
         AdapterChoice::Peer,
     ];
+    let buses = [true, false].map(|own| choices.map(|choice| (choice, own)));
     for sharing in LEVELS {
-        for choice in choices {
+        for (choice, has_own_bus) in buses.into_iter().flatten() {
             let mut config = on(
                 rails(5, 3, costly_host(), Pattern::Uniform),
                 adapters(3, choice),
             );
+            config.hosts.adapters.has_own_bus = has_own_bus;
             config.links.sharing = sharing;
             config.hosts.processes = 2;
             config.hosts.processors = Some(2);

@@ -6,6 +6,7 @@ use crate::common::{
     another, costly_host, ideal_host, nanoseconds, nic, run, scenario, set_propagation,
 };
 use proptest::prelude::*;
+use viaduct_cluster::adapters::{AdapterChoice, Adapters};
 use viaduct_cluster::background::Background;
 use viaduct_cluster::config::{Arrivals, BusLoad, ClusterConfig, UNLIMITED};
 use viaduct_cluster::faults::{Fault, Links, Slowness};
@@ -327,6 +328,35 @@ fn queued() -> impl Strategy<Value = ClusterConfig> {
         })
 }
 
+/// The same with some adapters at each host.
+fn several_adapters() -> impl Strategy<Value = ClusterConfig> {
+    let choice = prop::sample::select(vec![
+        AdapterChoice::Flow,
+        AdapterChoice::RoundRobin,
+        AdapterChoice::Process,
+        AdapterChoice::Peer,
+    ]);
+    let adapters = (2_u32..5, choice, prop::bool::weighted(0.25));
+    let with = |(mut config, (count, choice, has_own_bus)): (ClusterConfig, _)| {
+        config.hosts.adapters = Adapters {
+            count,
+            choice,
+            has_own_bus,
+        };
+        if !has_own_bus {
+            // Those of one bus are alike.
+            config.host = config.host.common().clone().into();
+        }
+        config
+    };
+    let has_places = |config: &ClusterConfig| {
+        let (places, count) = (config.topology.host_count(), config.hosts.adapters.count);
+        places.is_multiple_of(count) && places > count
+    };
+    let all = (queued(), adapters).prop_map(with);
+    all.prop_filter("places for the adapters of two hosts", has_places)
+}
+
 /// A scenario in which something goes wrong, at some level of reliability, beside others' traffic.
 fn disturbed() -> impl Strategy<Value = ClusterConfig> {
     let level = prop::sample::select(vec![
@@ -471,6 +501,53 @@ fn check_run(config: &ClusterConfig) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// What holds of the accounts of some of a run's messages.
+fn check_explained(
+    mut config: ClusterConfig,
+    share: f64,
+    are_buses_for_data: bool,
+) -> Result<(), TestCaseError> {
+    if are_buses_for_data {
+        for host in config.host.values_mut() {
+            let bus = &mut host.bus;
+            (bus.programmed_write, bus.read, bus.write) = (Time::ZERO, Time::ZERO, Time::ZERO);
+        }
+    }
+    // What a run finds wrong with itself is for the test above.
+    let result = viaduct_cluster::run(&config, &mut |_| ControlFlow::Continue(())).expect("runs");
+    let counts = result.messages;
+    let number = (share * counts.posted as f64) as u64;
+    let choices = [
+        Choice::Slowest,
+        Choice::Quantile(share),
+        Choice::Message(number),
+    ];
+    for choice in choices {
+        let explanation = match explain(&config, choice, &mut |_, _| ControlFlow::Continue(())) {
+            Ok(explanation) => explanation,
+            Err(WhyError::NothingMeasured) => {
+                prop_assert_eq!(counts.delivered, 0);
+                continue;
+            }
+            Err(WhyError::NoSuchMessage { posted, .. }) => {
+                prop_assert_eq!((posted, counts.posted), (0, 0));
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        prop_assert_eq!(&explanation.violations, &result.violations);
+        prop_assert_eq!(explanation.digest, result.digest);
+        prop_assert_eq!(explanation.messages_measured, counts.delivered);
+        if let Choice::Message(number) = choice {
+            prop_assert_eq!(explanation.message.number, number);
+        }
+        if let Fate::Delivered(account) = &explanation.fate {
+            check_account(&config, account)?;
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     // A failure is made smaller for a minute and no longer: a case may take seconds.
     #![proptest_config(ProptestConfig { cases: 160, max_shrink_time: 60_000, ..ProptestConfig::default() })]
@@ -556,41 +633,7 @@ proptest! {
         share in 0.0..1.0_f64,
         are_buses_for_data in any::<bool>(),
     ) {
-        let mut config = config;
-        if are_buses_for_data {
-            for host in config.host.values_mut() {
-                let bus = &mut host.bus;
-                (bus.programmed_write, bus.read, bus.write) = (Time::ZERO, Time::ZERO, Time::ZERO);
-            }
-        }
-        // What a run finds wrong with itself is for the test above.
-        let result = viaduct_cluster::run(&config, &mut |_| ControlFlow::Continue(())).expect("runs");
-        let counts = result.messages;
-        let number = (share * counts.posted as f64) as u64;
-        let choices = [Choice::Slowest, Choice::Quantile(share), Choice::Message(number)];
-        for choice in choices {
-            let explanation = match explain(&config, choice, &mut |_, _| ControlFlow::Continue(())) {
-                Ok(explanation) => explanation,
-                Err(WhyError::NothingMeasured) => {
-                    prop_assert_eq!(counts.delivered, 0);
-                    continue;
-                }
-                Err(WhyError::NoSuchMessage { posted, .. }) => {
-                    prop_assert_eq!((posted, counts.posted), (0, 0));
-                    continue;
-                }
-                Err(error) => panic!("{error}"),
-            };
-            prop_assert_eq!(&explanation.violations, &result.violations);
-            prop_assert_eq!(explanation.digest, result.digest);
-            prop_assert_eq!(explanation.messages_measured, counts.delivered);
-            if let Choice::Message(number) = choice {
-                prop_assert_eq!(explanation.message.number, number);
-            }
-            if let Fate::Delivered(account) = &explanation.fate {
-                check_account(&config, account)?;
-            }
-        }
+        check_explained(config, share, are_buses_for_data)?;
     }
 
     /// A connection that is given back is made again when it is used, and nobody can tell.
@@ -618,6 +661,23 @@ proptest! {
         let one = run(&config);
         config.run.seed = seed + 1;
         prop_assert_ne!(one.digest, run(&config).digest);
+    }
+}
+
+proptest! {
+    // A case is two runs of the one and four of the other.
+    #![proptest_config(ProptestConfig { cases: 48, max_shrink_time: 60_000, ..ProptestConfig::default() })]
+
+    /// What holds of every run, and of accounts, holds of hosts of several adapters, whether each
+    /// has a bus or all of a host share one.
+    #[test]
+    fn hosts_of_several_adapters_keep_and_explain_it(
+        config in several_adapters(),
+        share in 0.0..1.0_f64,
+        are_buses_for_data in any::<bool>(),
+    ) {
+        check_run(&config)?;
+        check_explained(config, share, are_buses_for_data)?;
     }
 }
 

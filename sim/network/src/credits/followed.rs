@@ -48,7 +48,7 @@ impl Credits {
 
     /// The number of a host's bus, behind those of the links.
     fn bus_of(&self, host: u32) -> u32 {
-        self.links.len() as u32 + host
+        self.links.len() as u32 + self.adapters.first_with(host)
     }
 
     /// A host's adapter has chosen a unit, which it reads over the bus, and which comes to its

@@ -247,7 +247,7 @@ impl Frames {
 
     /// A time before which no frame of a message is sent that has some left.
     pub(super) fn may_go_from(&self, now: u64, passage: &Passage) -> u64 {
-        let line = &self.adapters[passage.parts.source as usize].out;
+        let line = &self.adapters[passage.parts.source].out;
         let first = line.first_of(passage.parts.flow);
         let first = first.map_or(passage, |first| &self.passages[first as usize]);
         let next = first.next_start.max(passage.next_start);

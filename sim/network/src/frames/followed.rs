@@ -28,7 +28,7 @@ impl Frames {
 
     /// The number of a host's bus, behind those of the links.
     fn bus_of(&self, host: u32) -> u32 {
-        self.outputs.len() as u32 + host
+        self.outputs.len() as u32 + self.adapters.first_with(host)
     }
 
     /// A frame has begun on a link, and comes to the next place, or to its target, at a time.

@@ -286,7 +286,7 @@ impl Frames {
         passage.parts.end_look = over;
         if passage.has_last_bus {
             self.notices.push((over, id));
-            let adapter = &mut self.adapters[passage.target as usize];
+            let adapter = &mut self.adapters[passage.target];
             adapter.inbox.push_back(Inbound {
                 ready: time,
                 passage: id,

@@ -51,7 +51,7 @@ impl Frames {
         let passage = &self.passages[arrival.passage as usize];
         match passage.way.get(usize::from(arrival.route) + 1) {
             Some(next) => prefetch(core::ptr::from_ref(next)),
-            None => prefetch_all(&self.adapters[passage.target as usize]),
+            None => prefetch_all(&self.adapters[passage.target]),
         }
     }
 
@@ -59,15 +59,15 @@ impl Frames {
     #[inline(always)]
     pub(super) fn look_ahead_of_adapters(&self, due: &[(u64, u32)]) {
         if let Some((_, host)) = due.get(9) {
-            prefetch_all(&self.adapters[*host as usize]);
+            prefetch_all(&self.adapters[*host]);
             prefetch_all(&self.outputs[*host as usize]);
         }
         if let Some((_, host)) = due.get(6) {
-            self.adapters[*host as usize].prefetch();
+            self.adapters[*host].prefetch();
             self.outputs[*host as usize].prefetch();
         }
         if let Some((_, host)) = due.get(3)
-            && let Some(flow) = self.adapters[*host as usize].out.flows.front()
+            && let Some(flow) = self.adapters[*host].out.flows.front()
         {
             prefetch_all(&self.passages[flow.first as usize]);
         }

@@ -103,7 +103,7 @@ impl Frames {
         }
         let target = passage.target;
         self.look_from(id, time + 1);
-        self.adapters[target as usize].inbox.push_back(Inbound {
+        self.adapters[target].inbox.push_back(Inbound {
             ready: time,
             passage: id,
             what: kind,

@@ -359,7 +359,7 @@ impl Frames {
             && !is_paused
         {
             ready.is_stopped = false;
-            self.adapters[host as usize].out.wake = now;
+            self.adapters[host].out.wake = now;
             let looks = pauses.looks.remove(&host).unwrap_or_default();
             if now < self.active_from[host as usize] {
                 self.activate(host, now);
@@ -382,7 +382,7 @@ impl Frames {
         let id = ready.passage;
         let passage = &mut self.passages[id as usize];
         let number = passage.way[0];
-        let adapter = &mut self.adapters[host as usize];
+        let adapter = &mut self.adapters[host];
         let output = &mut self.outputs[number as usize];
         let start = output.start(ready.comes);
         if start > time {
@@ -424,7 +424,7 @@ impl Frames {
         });
         let link = self.passages[passage as usize].way[0];
         let start = self.outputs[link as usize].start(comes);
-        self.adapters[host as usize].out.wake = start;
+        self.adapters[host].out.wake = start;
     }
 
     /// When the last frame of a message leaves at the earliest, where links pause: never, as long
@@ -442,7 +442,7 @@ impl Frames {
             cable.service(passage.parts.sizes.full),
             cable.service(passage.parts.sizes.last),
         );
-        let from = match (passage.parts.left, self.adapters[host as usize].out.wake) {
+        let from = match (passage.parts.left, self.adapters[host].out.wake) {
             // Its last frame is ready.
             (0, NEVER) => now,
             (0, wake) => now.max(wake) + last - 1,

@@ -93,14 +93,13 @@ impl Frames {
             self.is_wanted(host, id, reply.kind, reply.time);
         }
         if self.windows.is_some() && self.hold_back(host, reply.flow) {
-            self.adapters[host as usize].out.look_at(reply.time);
+            self.adapters[host].out.look_at(reply.time);
         }
     }
 
     /// When an adapter has something to do: it sends, or hears of something.
     pub(super) fn wake_of(&self, host: u32) -> u64 {
-        self.hears_from(host)
-            .min(self.adapters[host as usize].out.wake)
+        self.hears_from(host).min(self.adapters[host].out.wake)
     }
 
     /// When an adapter hears of something next.
@@ -113,7 +112,7 @@ impl Frames {
         let (Some(windows), Some(flow)) = (&self.windows, flow) else {
             return true;
         };
-        let out = &mut self.adapters[host as usize].out;
+        let out = &mut self.adapters[host].out;
         let Some(first) = out.first_of(Some(flow)) else {
             return false;
         };

@@ -29,7 +29,7 @@ impl Frames {
         let slowed_until = self.may_send_from(flow);
         let passage = &mut self.passages[id as usize];
         passage.next_start = now.max(passage.next_start).max(slowed_until);
-        let out = &mut self.adapters[host as usize].out;
+        let out = &mut self.adapters[host].out;
         out.return_to(&mut self.passages, id, flow, now);
     }
 }

@@ -79,7 +79,7 @@ fn build(
     of_links(&links_of(sharing, links, frame), switches, ends, keeps_ways)
 }
 
-fn links_of(sharing: Sharing, switching: Switching, frame: Frame) -> LinkConfig {
+pub(crate) fn links_of(sharing: Sharing, switching: Switching, frame: Frame) -> LinkConfig {
     let rate = Rate::from_bits_per_second(8e9);
     LinkConfig {
         sharing,
@@ -109,13 +109,14 @@ pub(crate) fn chain(switches: u32) -> Topology {
 }
 
 fn of_links(links: &LinkConfig, switches: u32, ends: End, keeps_ways: bool) -> Network {
-    let switch = SwitchModel {
-        delay: Time::from_picoseconds(SWITCH),
-        cut_through_bytes: 0,
-    };
     let topology = chain(switches);
-    Network::new(&Arc::new(topology), links, switch, ends, keeps_ways)
+    Network::new(&Arc::new(topology), links, CUT_THROUGH, ends, keeps_ways)
 }
+
+pub(crate) const CUT_THROUGH: SwitchModel = SwitchModel {
+    delay: Time::from_picoseconds(SWITCH),
+    cut_through_bytes: 0,
+};
 
 pub(crate) const NO_BUSES: End = End {
     bus_rate: Rate::INFINITE,

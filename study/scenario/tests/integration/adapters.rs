@@ -84,10 +84,6 @@ fn what_does_not_fit_is_told_where_and_what_instead() {
     }
     let told = said("adapters = 0", "", UNIFORM);
     assert!(told.contains("adapters"), "{told}");
-    let packets = "model = \"packets\"\nframe_payload = \"1 KiB\"";
-    let told = said("adapters = 2", packets, UNIFORM);
-    assert!(told.contains("do not share a bus"), "{told}");
-    study("adapters = 2\nbuses = \"own\"", packets, UNIFORM).unwrap();
     // The same table, of a preset that says nothing of how its adapter works.
     let told = said("", "", &format!("{UNIFORM}\noperation = \"read\""));
     assert!(told.contains("no remote reads at unreliable"), "{told}");
@@ -124,11 +120,4 @@ fn programs_find_the_adapters_of_a_study_and_endpoints_one_interface() {
     assert_eq!(programs.quiet().processors, Some(2));
     let told = load_endpoints_in("am-myrinet", &counted, 4).unwrap_err();
     assert!(told.to_string().contains("find one processor"), "{told}");
-
-    // The preset's bus is another than the study's, and limits what adapters share.
-    let packets = "model = \"packets\"\nframe_payload = \"1500 B\"";
-    let packets = text("adapters = 2", packets, UNIFORM);
-    let packets = file("packets", &packets.replace("giganet-clan", "ideal"));
-    let told = load_programs("giganet-clan", Some(&packets), 4).unwrap_err();
-    assert!(told.to_string().contains("do not share a bus"), "{told}");
 }

@@ -31,7 +31,6 @@ use viaduct_cluster::workload::{
 };
 use viaduct_engine::Time;
 use viaduct_hardware::{Mechanism, Notice};
-use viaduct_network::Sharing;
 use viaduct_operations::{ANY, After, Builder, Operation};
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_scenario::combinations::{Combination, Disturbance, HostsKind, Refusal, Workload};
@@ -145,17 +144,6 @@ fn hosts(cell: &Cell) -> u32 {
     }
 }
 
-/// How the network is computed.
-fn sharing(cell: &Cell) -> Sharing {
-    match text(cell, 3).split_whitespace().next() {
-        Some("credits") => Sharing::Credits,
-        Some("packets") => Sharing::Packets,
-        Some("queues") => Sharing::Queues,
-        Some("fluid") => Sharing::Fluid,
-        _ => Sharing::MaxMin,
-    }
-}
-
 /// Two tiers, with two equal ways between hosts of two leaves.
 const LEAF_SPINE: &str = "hosts n*
 n0 leaf0
@@ -237,11 +225,9 @@ fn combination(cell: &Cell) -> Combination {
         },
         hosts: match text(cell, 7) {
             "groups" => HostsKind::Groups,
-            "adapters" => HostsKind::Adapters,
-            "adapters on one bus" => HostsKind::AdaptersOnOneBus,
+            "adapters" | "adapters on one bus" => HostsKind::Adapters,
             _ => HostsKind::Alike,
         },
-        sharing: sharing(cell),
     }
 }
 
@@ -721,8 +707,7 @@ fn what_the_table_refuses_is_refused_in_its_words() {
         }
         // Programs are told by their fabric, or of the study that they are to stand in.
         let is_own = |cell: &Cell| combination(cell).workload != Workload::Programs;
-        let of_others = [Refusal::UNRELIABLE_READS, Refusal::FRAMES_ON_ONE_BUS];
-        let is_of_via = of_others.iter().any(|it| it.reason == refusal.reason);
+        let is_of_via = refusal.reason == Refusal::UNRELIABLE_READS.reason;
         let mut found = cells().into_iter().filter(is_refused);
         let cell = found.find(|cell| !is_of_via || is_own(cell)).unwrap();
         let adapter = preset(text(&cell, 1));
@@ -737,13 +722,6 @@ fn what_the_table_refuses_is_refused_in_its_words() {
                 ];
                 if combination(&cell).is_answered {
                     set.push("traffic.arrivals=ping-pong".to_owned());
-                }
-                if combination(&cell).hosts == HostsKind::AdaptersOnOneBus {
-                    let level = combination(&cell).sharing.name();
-                    set.push(format!("links.model={level}"));
-                    let hosts = ["network.hosts=4", "hosts.adapters=2"];
-                    let traffic = ["traffic.arrivals=window", "traffic.window=1"];
-                    set.extend(hosts.into_iter().chain(traffic).map(str::to_owned));
                 }
                 let set: Vec<Override> = set.into_iter().map(Override::fixed).collect();
                 let error = Study::load("two-hosts", &set).expect_err("it is refused");
