@@ -159,6 +159,42 @@ fn strip(value: &mut Value) {
     }
 }
 
+/// What is swept is what is run: a cell of one value has the digest of its runs, and a sweep whose
+/// journal was cut short ends as if it had not been.
+fn cells(folder: &Path, viaduct: &impl Fn(&[&str]) -> Result<Said, String>) -> Result<(), String> {
+    const VALUES: [&str; 2] = ["50 ns", "1 us"];
+    const KEY: &str = "links.propagation";
+    let study = ["study.toml", "--json", "--quiet", "--seeds", "2"];
+    let swept = |values: &str, out: &str| {
+        let of_sweep = ["sweep", "--out", out, "--set", &format!("{KEY}={values}")];
+        viaduct(&[&of_sweep[..], &study].concat())
+    };
+    for (value, out) in VALUES.into_iter().zip(["cell-0", "cell-1"]) {
+        let set = format!("{KEY}=\"{value}\"");
+        let run = viaduct(&[&["run", "--no-out", "--set", &set], &study[..]].concat())?;
+        let sweep = swept(&format!("\"{value}\""), out)?;
+        let (run, sweep) = match run.code {
+            1 => (Value::Null, sweep.document()?["digest"].clone()),
+            _ => (
+                run.document()?["digest"].clone(),
+                sweep.document()?["digest"].clone(),
+            ),
+        };
+        wanted(run == sweep, || {
+            format!("with {value} the digest is {run}, and swept {sweep}")
+        })?;
+    }
+    let whole = swept(&VALUES.map(|it| format!("\"{it}\"")).join(","), "whole")?;
+    let journal = folder.join("whole/journal.jsonl");
+    let lines = fs::read(&journal).map_err(|it| it.to_string())?;
+    fs::write(&journal, &lines[..lines.len() / 2]).map_err(|it| it.to_string())?;
+    let resumed = viaduct(&["sweep", "--resume", "whole", "--json", "--quiet"])?;
+    let (whole, resumed) = (results(&whole.document()?), results(&resumed.document()?));
+    wanted(whole == resumed, || {
+        format!("the sweep gives\n{whole}\nand gone on with\n{resumed}")
+    })
+}
+
 /// Has every command look at a study.
 pub(crate) fn look(command: &Path, text: &str) -> Result<Ended, String> {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).map_err(|it| it.to_string())?;
@@ -235,6 +271,8 @@ pub(crate) fn look(command: &Path, text: &str) -> Result<Ended, String> {
     wanted(one == two, || {
         format!("on one thread\n{one}\non two\n{two}")
     })?;
+
+    cells(folder.path(), &viaduct)?;
 
     let is_application = !document["application"].is_null();
     let ways: &[&[&str]] = match is_application {

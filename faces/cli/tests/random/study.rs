@@ -130,7 +130,7 @@ fn network() -> Lines {
 }
 
 /// Files that networks and workloads name.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     (
         "net.txt",
         "hosts n*\nn0 s0\nn1 s0\nn2 s1\nn3 s1\nn4 s2\nn5 s2\ns0 s1\ns1 s2\ns2 s0\ns0 t0\ns1 t0\ns2 t0\n",
@@ -145,6 +145,7 @@ const FILES: [(&str, &str); 5] = [
     ),
     ("sizes.txt", "100 0\n1000 50\n6000 100\n"),
     ("ring.goal", RING),
+    ("steps.txt", STEPS),
 ];
 
 /// Three ranks send around a ring, and across it.
@@ -171,6 +172,32 @@ b: send 5000b to 0 tag 7
 c: recv 100b from 0
 b requires a
 }
+";
+
+/// Three ranks of an MPI program, as SimGrid's time-independent trace.
+const STEPS: &str = "0 init
+0 irecv 1 0 80000
+0 isend 1 0 80000
+0 compute 4e4
+0 waitall
+0 allreduce 8 100
+0 send 2 1 300
+0 bcast 20000 0
+0 finalize
+1 init
+1 irecv 0 0 80000
+1 isend 0 0 80000
+1 compute 9e4
+1 waitall
+1 allreduce 8 100
+1 bcast 20000 0
+1 finalize
+2 init
+2 compute 1e4
+2 allreduce 8 100
+2 recv 0 1 300
+2 bcast 20000 0
+2 finalize
 ";
 
 /// A study with the files that it names; of all tables that of files comes last.
@@ -492,6 +519,11 @@ fn traffic() -> Lines {
     list.extend(of_traffic());
     let mut goal = vec![one_of(&["arrivals = \"goal\"\nfile = \"ring.goal\"\n"])];
     goal.extend(of_graphs());
+    let mut simgrid = vec![
+        one_of(&["arrivals = \"simgrid\"\nfile = \"steps.txt\"\n"]),
+        key("operations_per_second", &["500000000"]),
+    ];
+    simgrid.extend(of_graphs());
     let collectives = key(
         "collective",
         &[
@@ -564,6 +596,7 @@ fn traffic() -> Lines {
         3 => window,
         1 => table("traffic", list),
         1 => table("traffic", goal),
+        1 => table("traffic", simgrid),
         3 => table("traffic", collective),
         2 => table("traffic", program),
     ]
