@@ -2,6 +2,7 @@
 
 use viaduct_report::{Figure, FigureRole, Published, RunIdentity, Source};
 use viaduct_scenario::{Override, Role, Study};
+use viaduct_sweep::last_seed;
 
 use crate::arguments::{ScenarioArguments, SeedArguments};
 use crate::failure::Failure;
@@ -60,15 +61,7 @@ impl Prepared {
         };
         for cell in &cells {
             let first = cell.config.run.seed;
-            let last = first
-                .checked_add(u64::from(seeds.seeds) - 1)
-                .ok_or_else(|| {
-                    let title = format!("there are no {} seeds from {first} on", seeds.seeds);
-                    Failure::new(
-                        title,
-                        "seeds are numbers up to 2^64 - 1: begin with a smaller one",
-                    )
-                })?;
+            let last = last_seed(first, seeds.seeds)?;
             plan.cells
                 .push(planned(cell, cell.point.clone(), first..=last));
         }

@@ -196,7 +196,7 @@ impl Begun {
         let (first, seeds) = (plan.seeds().first, u64::from(plan.seeds().max));
         let seeds = match (seeds, plan.until_width()) {
             (1, _) => format!("seed {first}"),
-            (_, None) => format!("seeds {first} to {}", first + seeds - 1),
+            (_, None) => format!("seeds {first} to {}", first + (seeds - 1)),
             (_, Some(width)) => format!(
                 "up to {seeds} seeds from {first} on, until the mean is known to {} %",
                 percent(width)

@@ -36,7 +36,7 @@ pub use error::SweepError;
 pub use kept::KeptRuns;
 pub use ledger::{Ledger, RunCounts};
 pub use make::{MadeRun, RunMaker};
-pub use plan::{SeedRange, SweepPlan};
+pub use plan::{SeedRange, SweepPlan, last_seed};
 pub use pool::{Desk, Effort, Made, Maker, Watch, make_runs};
 pub use schedule::Job;
 

@@ -40,6 +40,21 @@ pub struct SeedRange {
     pub max: u32,
 }
 
+/// The last of some seeds in a row, of one at least.
+///
+/// # Errors
+///
+/// When there are not that many numbers.
+pub fn last_seed(first: u64, seeds: u32) -> Result<u64, SweepError> {
+    let last = first.checked_add(u64::from(seeds.max(1)) - 1);
+    last.ok_or_else(|| {
+        SweepError::new(
+            format!("there are no {seeds} seeds from {first} on"),
+            "seeds are numbers up to 2^64 - 1: begin with a smaller one",
+        )
+    })
+}
+
 impl SweepPlan {
     /// Plans `seeds_max` runs of each cell, from the study's own seed on; with a width, as many as
     /// make the interval narrow. Reads all files that the cells name.
@@ -62,12 +77,7 @@ impl SweepPlan {
         let cells = u32::try_from(sweep.point_count());
         let cells = cells.map_err(|_| SweepError::plain("too many cells"))?;
         let first_seed = sweep.seed()?;
-        if first_seed.checked_add(u64::from(seeds_max)).is_none() {
-            return Err(SweepError::new(
-                format!("there are no {seeds_max} seeds from {first_seed} on"),
-                "seeds are numbers up to 2^64 - 1: begin with a smaller one",
-            ));
-        }
+        last_seed(first_seed, seeds_max)?;
         sweep.gather_files();
         let source = sweep.source();
         Ok(Self {
