@@ -58,7 +58,7 @@ impl Samples {
             .map(|batch| *batch as f64 - median)
             // A batch of large messages varies by itself: half of it more is no interruption.
             .filter(|excess| *excess > EXCESS_NS.max(median / 2.0));
-        // `sum` of none is minus zero, and which zero `max` takes depends on the optimiser.
+        // The sum of no numbers by `sum` is minus zero: it is added up from plus zero.
         let lost = beyond.fold(0.0, |sum, excess| sum + excess);
         match self.total_ns() {
             0 => 0.0,
